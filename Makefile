@@ -1,0 +1,51 @@
+# make demo and make test each do all set-up themselves; nothing has to be run before them.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+
+.PHONY: help setup demo test lint format bench real clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+# The stamps make a second call cost nothing; they are older than pyproject.toml when it changes.
+.venv/running: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "tokometer needs Python 3.11 or later; set PYTHON=/path/to/python3.11 (found: $$($(PYTHON) --version 2>&1))" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { \
+	  echo "python venv failed: install the venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/testing: .venv/running
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+setup: .venv/running ## make .venv with all that running needs
+
+demo: setup ## simulated engine, proxy and sample traffic; ARGS="--seconds 15" ends it
+	@exec $(BIN)/tokometer demo $(ARGS)
+
+test: .venv/testing ## all tests; ARGS go to pytest
+	@sh tests/prerequisites.sh
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: .venv/testing ## ruff and mypy
+	$(BIN)/ruff check proxy tests
+	$(BIN)/ruff format --check proxy tests
+	$(BIN)/mypy
+
+format: .venv/testing ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix proxy tests
+	$(BIN)/ruff format proxy tests
+
+bench: .venv/testing ## benchmarks (not part of make test)
+	$(BIN)/python -m tests.bench $(ARGS)
+
+real: .venv/testing ## in front of a real engine: ENGINE=vllm (default) or ENGINE=llamacpp
+	ENGINE=$(or $(ENGINE),vllm) $(BIN)/python tests/real/run.py $(ARGS)
+
+clean: ## remove what make made, real engines excepted
+	rm -rf .venv .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,124 @@
+"""Worker to keeper: what is said, and how it gets there.
+
+A worker says what happened in records; the keeper, in a process of its own, makes metrics, the
+live table and the request log of them. It is one way, batched, bounded, and nothing on the path
+of a chunk waits for it. The wire is a Unix stream socket: batches of JSON arrays, each behind its
+length as four bytes.
+
+All times (`at`, `*_at`) are seconds of the host's monotonic clock, which processes share;
+`*_seconds` are durations. A key that is absent is unknown.
+"""
+
+from typing import Literal, TypedDict
+
+
+class Begin(TypedDict, total=False):
+    """A request is complete and goes to the upstream (`at` is its t0)."""
+
+    kind: Literal["begin"]
+    id: int  # of the exchange, unique within the worker
+    upstream: str
+    api: str
+    stream: bool  # whether a stream was asked for
+    model: str  # as asked for, raw
+    at: float
+    trace: str  # for exemplars: the trace id, else the request id
+
+
+class Output(TypedDict, total=False):
+    """Progress of an exchange since the last record of this kind: sent for those that moved."""
+
+    kind: Literal["output"]
+    id: int
+    model: str  # the one that a 2xx answer names, else the one asked for; raw
+    ttft_seconds: float  # in the first one after the first output event of a stream
+    ttfv_seconds: float  # likewise for the first visible output
+    first_at: float  # with ttft_seconds
+    last_at: float  # of the last output event
+    tokens: int  # output tokens, exact or estimated, since the last record; may be 0
+    characters: int  # of output, since the last record
+    gaps: list[float]  # chunk gaps, seconds
+
+
+class End(TypedDict, total=False):
+    """An exchange has ended; this is also its line in the request log (see `journal`)."""
+
+    kind: Literal["end"]
+    id: int
+    time: float  # wall clock of t0, seconds since the epoch
+    at: float  # t_end
+    request_id: str
+    trace_id: str
+    upstream: str
+    model: str  # raw; as in Output
+    api: str
+    stream: bool  # by the answer's Content-Type; what was asked for where there was no answer
+    outcome: str  # meter.Outcome's value
+    code: int  # the status that the client saw
+    answered: bool  # the upstream answered with a 2xx, so that `model` may become a label
+    headers_seconds: float  # response head
+    ttft_seconds: float
+    ttfv_seconds: float
+    first_at: float  # t_first
+    last_at: float  # t_last
+    decode_tokens_per_second: float
+    prefill_tokens_per_second: float
+    duration_seconds: float
+    client_wait_seconds: float
+    prompt_tokens: int
+    cached_prompt_tokens: int
+    output_tokens: int  # N
+    reasoning_tokens: int
+    output_characters: int
+    token_source: str  # usage, engine, stream, estimate, none
+    skipped: str  # why there is no decode rate (streams only)
+    chunks: int
+    max_gap_seconds: float
+    stalls: int
+    stalled_seconds: float
+    context: int  # prompt tokens: the upstream's count, else an estimate
+    engine: dict[str, float]  # formats.event.ENGINE_KEYS
+    finish_reason: str
+
+
+class Connected(TypedDict, total=False):
+    """A new connection to an upstream, or the failure to make one (no `seconds`)."""
+
+    kind: Literal["connected"]
+    upstream: str
+    seconds: float
+
+
+class Identity(TypedDict):
+    """An upstream said what it is: its `Server` header, sent when it changes."""
+
+    kind: Literal["identity"]
+    upstream: str
+    server: str
+
+
+class Delays(TypedDict, total=False):
+    """The proxy's own delays since the last such record, seconds."""
+
+    kind: Literal["delays"]
+    lag: list[float]  # event loop
+    overhead: dict[str, list[float]]  # by upstream: chunk read to chunk handed on
+
+
+class State(TypedDict):
+    """What a worker is doing; the first record on a connection."""
+
+    kind: Literal["state"]
+    worker: int  # its slot
+    pid: int
+    state: Literal["ready", "draining"]
+
+
+class Dropped(TypedDict):
+    """Records that the worker had to let go since the keeper took none."""
+
+    kind: Literal["dropped"]
+    records: int
+
+
+Record = Begin | Output | End | Connected | Identity | Delays | State | Dropped

@@ -1,0 +1,283 @@
+"""Chunks of an answer to payloads: server-sent events, JSON lines, one JSON body.
+
+Pure and incremental: every class takes `bytes` as they come off the socket, cut anywhere, and
+gives whole payloads. Work is linear in the bytes, however small the cuts. Nothing here raises on
+any input; what cannot be read is dropped, what is longer than a limit sets `overflowed`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+# An unfinished event longer than this is not metered any more (it is still forwarded).
+MAX_EVENT_BYTES = 1 << 20
+# A JSON body up to this size is parsed whole; of a longer one only both ends are kept, since
+# parsing it would stall every stream of the process.
+MAX_BODY_BYTES = 256 << 10
+EDGE_BYTES = 64 << 10
+
+# WHATWG HTML, 9.2.5: lines end with CRLF, LF or CR; a blank line ends an event.
+_EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
+_BOM = b"\xef\xbb\xbf"
+
+
+class Payload(NamedTuple):
+    """One event's data (`data`, bytes of JSON as a rule) and its type (`name`, `b""` if none)."""
+
+    data: bytes
+    name: bytes = b""
+
+
+class Framing(Protocol):
+    """What the meter needs of a framing."""
+
+    overflowed: bool
+
+    def feed(self, data: bytes) -> list[Payload]:
+        """Take one read; return the payloads that it completed."""
+        ...
+
+    def end(self) -> list[Payload]:
+        """The answer ended cleanly: return what was still unfinished."""
+        ...
+
+
+class Blocks:
+    """Cuts a server-sent event stream into raw event blocks, their blank line included."""
+
+    __slots__ = ("_after_cr", "_parts", "_size", "_tail")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []  # of the unfinished block, without its last bytes,
+        self._tail = b""  # which can be the beginning of its blank line
+        self._size = 0
+        self._after_cr = False
+
+    @property
+    def pending(self) -> int:
+        """Bytes of the unfinished block."""
+        return self._size + len(self._tail)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take bytes; return the blocks that they completed."""
+        if self._after_cr and data:
+            self._after_cr = False
+            if data[:1] == b"\n":  # second half of a CRLF whose CR already ended the event
+                return [b"\n", *self.feed(data[1:])]
+        text = self._tail + data
+        # Nearly every read of a real server is one or more whole events that end with LF LF.
+        if not self._size and text.endswith(b"\n\n") and b"\r" not in text:
+            self._tail = b""
+            return [block + b"\n\n" for block in text[:-2].split(b"\n\n")]
+        return self._cut(text)
+
+    def _cut(self, text: bytes) -> list[bytes]:
+        blocks: list[bytes] = []
+        start = 0
+        for match in _EVENT_END.finditer(text):
+            blocks.append(text[start : match.end()])
+            start = match.end()
+        if blocks:
+            blocks[0] = b"".join(self._parts) + blocks[0]
+            self._parts.clear()
+            self._size = 0
+            self._after_cr = start == len(text) and text.endswith(b"\r")
+        keep = max(start, len(text) - 3)
+        if keep > start:
+            self._parts.append(text[start:keep])
+            self._size += keep - start
+        self._tail = text[keep:]
+        return blocks
+
+    def rest(self) -> bytes:
+        """Take the unfinished block out."""
+        rest = b"".join(self._parts) + self._tail
+        self._parts.clear()
+        self._size, self._tail = 0, b""
+        return rest
+
+
+def payload(block: bytes) -> Payload | None:
+    """Fields of one raw event block; None where it has no data (a comment, a lone id)."""
+    if block.startswith(b"data: "):
+        line = block[6:].rstrip(b"\r\n")
+        if b"\n" not in line and b"\r" not in line:
+            return Payload(line)
+    data: list[bytes] = []
+    name = b""
+    # bytes.splitlines cuts at CR, LF and CRLF, the very set of the standard; str's cuts at U+2028.
+    for line in block.removeprefix(_BOM).splitlines():
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            data.append(value)
+        elif field == b"event":
+            name = value
+        elif field == b"error":  # llama.cpp before September 2025
+            name = b"error"
+            data.append(value)
+    return Payload(b"\n".join(data), name) if data else None
+
+
+class ServerSentEvents:
+    """`text/event-stream`, WHATWG HTML section 9.2."""
+
+    __slots__ = ("_blocks", "overflowed")
+
+    def __init__(self) -> None:
+        self._blocks = Blocks()
+        self.overflowed = False
+
+    def feed(self, data: bytes) -> list[Payload]:
+        """Take one read; return the events that it completed."""
+        if self.overflowed:
+            return []
+        found = [p for block in self._blocks.feed(data) if (p := payload(block)) is not None]
+        if self._blocks.pending > MAX_EVENT_BYTES:
+            self.overflowed = True
+            self._blocks.rest()
+        return found
+
+    def end(self) -> list[Payload]:
+        """The last event's blank line may be missing."""
+        last = payload(self._blocks.rest())
+        return [] if last is None else [last]
+
+
+class JSONLines:
+    """`application/x-ndjson`: one JSON text a line."""
+
+    __slots__ = ("_parts", "_size", "overflowed")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.overflowed = False
+
+    def feed(self, data: bytes) -> list[Payload]:
+        """Take one read; return the lines that it completed."""
+        if self.overflowed:
+            return []
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join(self._parts) + lines[0]
+            self._parts.clear()
+            self._size = 0
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+        if self._size > MAX_EVENT_BYTES:
+            self.overflowed = True
+            self._parts.clear()
+        return [Payload(line) for line in map(bytes.strip, lines) if line]
+
+    def end(self) -> list[Payload]:
+        """The last line's end may be missing."""
+        line = b"".join(self._parts).strip()
+        self._parts.clear()
+        return [Payload(line)] if line else []
+
+
+class Body:
+    """One JSON text, complete at the end. Of a long one the middle is let go (see `edges`)."""
+
+    __slots__ = ("_head", "_parts", "_size", "_tail", "overflowed")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._head = b""
+        self._tail = b""
+        self.overflowed = False
+
+    def feed(self, data: bytes) -> list[Payload]:
+        """Take one read; a body has no payload before its end."""
+        self._size += len(data)
+        if self._size <= MAX_BODY_BYTES:
+            self._parts.append(data)
+            return []
+        if self._parts or not self._head:
+            whole = b"".join([*self._parts, data])
+            self._parts.clear()
+            self._head, self._tail = whole[:EDGE_BYTES], whole[-EDGE_BYTES:]
+        else:
+            self._tail = (self._tail + data)[-EDGE_BYTES:]
+        return []
+
+    def end(self) -> list[Payload]:
+        """The body, or a smaller one made of what its ends tell."""
+        if self._head:
+            return [Payload(edges(self._head, self._tail))]
+        body = b"".join(self._parts).strip()
+        self._parts.clear()
+        return [Payload(body)] if body else []
+
+
+# What the formats look for at the top of an answer. A quote inside a JSON string is escaped, so
+# `"usage":` in the raw text is a key.
+_KEYS = ("model", "usage", "usageMetadata", "meta_info", "timings", "error", "object", "id", "meta")
+_EDGE_KEY = re.compile(rb'(?<!\\)"(%s)"\s*:\s*' % "|".join(_KEYS).encode())
+
+
+def edges(head: bytes, tail: bytes) -> bytes:
+    """A JSON object of the known keys found in both ends of a long body, the last of each."""
+    found: dict[bytes, bytes] = {}
+    for text in (head, tail):
+        for match in _EDGE_KEY.finditer(text):
+            value = _value(text, match.end())
+            if value is not None:
+                found[match[1]] = value
+    return b"{" + b",".join(b'"%s":%s' % pair for pair in found.items()) + b"}"
+
+
+_SCALAR = re.compile(rb'"(?:[^"\\]|\\.){0,512}"|null|true|false|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]')
+_MAX_VALUE_BYTES = 8192
+
+
+def _value(text: bytes, start: int) -> bytes | None:
+    """The JSON scalar or object at `start`, None where it is neither, cut off or long."""
+    if match := _SCALAR.match(text, start):
+        return match[0]
+    if text[start : start + 1] != b"{":
+        return None
+    depth = 0
+    for token in _TOKEN.finditer(text, start, start + _MAX_VALUE_BYTES):
+        if token[0] in b"{[":
+            depth += 1
+        elif token[0] in b"}]":
+            depth -= 1
+            if not depth:
+                return text[start : token.end()]
+    return None
+
+
+def media_type(content_type: str) -> str:
+    """`type/subtype` of a Content-Type value, lower case, without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+_STREAMS: dict[str, type[ServerSentEvents] | type[JSONLines]] = {
+    "text/event-stream": ServerSentEvents,
+    "application/x-ndjson": JSONLines,
+    "application/ndjson": JSONLines,
+    "application/jsonl": JSONLines,
+    "application/stream+json": JSONLines,
+}
+
+
+def is_stream(content_type: str) -> bool:
+    """Whether an answer of this Content-Type is a stream of events."""
+    return media_type(content_type) in _STREAMS
+
+
+def framing_of(content_type: str) -> Framing | None:
+    """The framing of an answer by its Content-Type; None where nothing in it can be read."""
+    kind = media_type(content_type)
+    if kind in _STREAMS:
+        return _STREAMS[kind]()
+    if kind == "application/json" or kind.endswith("+json"):
+        return Body()
+    return None
+
+
