@@ -23,6 +23,10 @@ class Begin(TypedDict, total=False):
     model: str  # as asked for, raw
     at: float
     trace: str  # for exemplars: the trace id, else the request id
+    # For the log line of an exchange whose worker died; as in End.
+    time: float
+    request_id: str
+    trace_id: str
 
 
 class Output(TypedDict, total=False):
@@ -115,10 +119,14 @@ class State(TypedDict):
 
 
 class Dropped(TypedDict):
-    """Records that the worker had to let go since the keeper took none."""
+    """Records that the worker had to let go since the keeper took none.
+
+    What is in flight now begins again in the records behind this one (see `Sender`).
+    """
 
     kind: Literal["dropped"]
     records: int
+    in_flight: list[int]  # ids
 
 
 Record = Begin | Output | End | Connected | Identity | Delays | State | Dropped

@@ -1,13 +1,28 @@
 """Payloads of every interface to events, request bodies to calls: one file per family.
 
 To add an interface: a pair of functions and a row (`event.Interface`) in a file of its own, the
-file's `ROWS` in `TABLE`, and a recording under `tests/recordings/`.
+file's `ROWS` in `TABLE`, and a recording under `tests/recordings/` (see CONTRIBUTING.md).
 """
 
 import re
 from functools import lru_cache
 
-from proxy.formats import embeddings, openai, responses
+from proxy.formats import (
+    anthropic,
+    audio,
+    bedrock,
+    cohere,
+    embeddings,
+    gemini,
+    llamacpp,
+    lmstudio,
+    ollama,
+    openai,
+    rerank,
+    responses,
+    sglang,
+    tgi,
+)
 from proxy.formats.event import JSON, Call, Event, Interface
 
 
@@ -21,8 +36,24 @@ def _other_event(payload: dict[str, JSON], name: str) -> Event | None:
 
 OTHER = Interface("other", re.compile(r"\Z.\A"), _other_call, _other_event)
 
-# The first row whose pattern ends the path wins.
-TABLE: tuple[Interface, ...] = (*openai.ROWS, *responses.ROWS, *embeddings.ROWS)
+# The first row whose pattern is found in the path wins: Ollama's `/api/embed` before `/embed`,
+# its `/api/generate` before `/generate`, LM Studio's `/api/v1/chat` before Cohere's `/v1/chat`.
+TABLE: tuple[Interface, ...] = (
+    *openai.ROWS,
+    *responses.ROWS,
+    *anthropic.ROWS,
+    *ollama.ROWS,
+    *lmstudio.ROWS,
+    *llamacpp.ROWS,
+    *tgi.ROWS,
+    *sglang.ROWS,
+    *gemini.ROWS,
+    *bedrock.ROWS,
+    *cohere.ROWS,
+    *embeddings.ROWS,
+    *rerank.ROWS,
+    *audio.ROWS,
+)
 
 # What `api` can be: one label value each (see the README's table of interfaces).
 APIS = tuple(dict.fromkeys([*(row.api for row in TABLE), OTHER.api]))
@@ -30,5 +61,5 @@ APIS = tuple(dict.fromkeys([*(row.api for row in TABLE), OTHER.api]))
 
 @lru_cache(1024)
 def interface(path: str) -> Interface:
-    """The interface behind a request path, whatever prefix stands before it."""
+    """The interface behind a request path (without its query), whatever prefix it has."""
     return next((row for row in TABLE if row.path_ends.search(path)), OTHER)

@@ -1,28 +1,61 @@
-"""Embeddings: one JSON answer with the prompt's tokens; nothing is generated.
+"""Embeddings and other pooled answers: one JSON text with the prompt's tokens, nothing generated.
 
-Source: OpenAI's API reference (embeddings); vLLM's and llama.cpp's recordings.
+Source: OpenAI's API reference (embeddings), Cohere's (embed), Text Embeddings Inference, and
+recordings of vLLM and llama.cpp. A native answer that is a list has no counts.
 """
 
 import re
 
-from proxy.formats.event import JSON, Call, Event, Interface, characters, text
-from proxy.formats.openai import is_error, usage
+from proxy.formats.event import (
+    JSON,
+    Call,
+    Event,
+    Interface,
+    Usage,
+    count,
+    first,
+    is_error,
+    mapping,
+    text,
+)
+from proxy.formats.prompt import documents, messages
+
+_GIVEN = ("input", "inputs", "content", "texts", "prompt")
 
 
 def call(body: dict[str, JSON], path: str) -> Call:
     """What an embeddings request asks for."""
-    return Call(
-        "embeddings", text(body.get("model")), prompt_characters=characters(body.get("input")) or None
+    length = sum(documents(body.get(key)) for key in _GIVEN) + messages(body.get("messages"))
+    return Call("embeddings", text(body.get("model")), prompt_characters=length or None)
+
+
+def event(payload: dict[str, JSON], name: str) -> Event:
+    """A whole answer."""
+    return Event(
+        model=text(payload.get("model")), usage=prompt_usage(payload), error=is_error(payload, name)
     )
 
 
-def event(payload: dict[str, JSON], name: str) -> Event | None:
-    """A whole answer. llama.cpp's native one is a list, which has no counts."""
-    reported = payload.get("usage")
-    counts = usage(reported) if isinstance(reported, dict) else None
-    if counts:
-        counts.output = None  # 0 where it is given: not a count of anything
-    return Event(model=text(payload.get("model")), usage=counts, error=is_error(payload, name))
+def prompt_usage(payload: dict[str, JSON]) -> Usage | None:
+    """Counts of an answer in which nothing is generated; the output's 0 is not a count.
+
+    Where only a total is given (Jina, Voyage) it is the prompt's. Cohere's billed units leave the
+    template out, but are all that it tells.
+    """
+    reported = mapping(payload.get("usage"))
+    meta = mapping(payload.get("meta"))
+    prompt = first(reported, "prompt_tokens", "input_tokens", "total_tokens") or first(
+        mapping(meta.get("tokens")) or mapping(meta.get("billed_units")), "input_tokens"
+    )
+    if not prompt:
+        return None
+    return Usage(prompt=prompt, cached=_cached(reported), total=count(reported.get("total_tokens")))
 
 
-ROWS = (Interface("embeddings", re.compile(r"/embeddings?/?$"), call, event),)
+def _cached(reported: dict[str, JSON]) -> int | None:
+    return count(mapping(reported.get("prompt_tokens_details")).get("cached_tokens"))
+
+
+_PATH = re.compile(r"/(?:embeddings?|embed(?:_all|_sparse)?|pooling|encode|classify)/?$")
+
+ROWS = (Interface("embeddings", _PATH, call, event),)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import orjson
+
 # Any JSON value: what servers send is not to be trusted to have the documented shape.
 JSON = Any
 
@@ -25,13 +27,22 @@ class Usage:
     total: int | None = None
     cached_beside: bool = False
 
+    @property
+    def generated(self) -> int | None:
+        """Output tokens, reasoning included whichever way it was counted."""
+        if self.output is None or not self.reasoning or self.total is None:
+            return self.output
+        beside = self.total == (self.prompt or 0) + self.output + self.reasoning
+        return self.output + self.reasoning if beside else self.output
+
 
 @dataclass(slots=True)
 class Event:
     """What one payload tells.
 
     `visible` and `hidden` are characters of generated output: what a user reads or a program
-    executes, and reasoning. Both 0 means that the event is not output.
+    executes, and reasoning. Both 0 means that the event is not output. Output that is no text
+    (audio, an image, encrypted reasoning) counts as one character.
     """
 
     visible: int = 0
@@ -39,7 +50,7 @@ class Event:
     whole: bool = False  # characters are those of the whole text so far, not of a delta
     index: int = 0  # which choice of several
     tokens: int | None = None  # output tokens in this event alone, where it says so
-    so_far: int | None = None  # output tokens up to and including this event, where it says so
+    so_far: int | None = None  # output tokens of this choice up to and including this event
     usage: Usage | None = None
     usage_only: bool = False  # an event that does nothing but report usage
     engine: dict[str, float] | None = None  # the engine's own figures: see `ENGINE_KEYS`
@@ -67,10 +78,13 @@ ENGINE_KEYS = {
     "draft_tokens_accepted": "tokens",
 }
 
+# Reads one payload of an answer, a JSON object, with its event type (`""` if it has none).
+Reader = Callable[[dict[str, JSON], str], Event | None]
+
 
 @dataclass(slots=True, frozen=True)
 class Call:
-    """What a request asks for."""
+    """What a request asks for. `api` is the label: one path can serve two interfaces."""
 
     api: str
     model: str | None = None
@@ -79,6 +93,7 @@ class Call:
     can_ask_usage: bool = False  # the interface has `stream_options.include_usage`
     prompt_characters: int | None = None  # text only: an image in base64 is not text
     choices: int = 1  # answers asked for: prompts times `n`
+    reader: Reader | None = None  # instead of the interface's, where the request decides
 
 
 class Interface(NamedTuple):
@@ -91,7 +106,7 @@ class Interface(NamedTuple):
     api: str
     path_ends: re.Pattern[str]
     call: Callable[[dict[str, JSON], str], Call]
-    event: Callable[[dict[str, JSON], str], Event | None]
+    event: Reader
 
 
 def text(value: JSON) -> str | None:
@@ -99,18 +114,24 @@ def text(value: JSON) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+_ABSURD = 10**12
+
+
 def count(value: JSON) -> int | None:
     """`value` if it is a number of tokens: a whole number, not negative, not absurd."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 <= value < 1e12 and value == int(value) else None
+    if type(value) is int:
+        return value if 0 <= value < _ABSURD else None
+    if type(value) is float and 0 <= value < _ABSURD and value.is_integer():
+        return int(value)
+    return None
 
 
-def number(value: JSON) -> float | None:
-    """`value` if it is a measured quantity: finite and not negative."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value < 1e15 else None
+def first(source: dict[str, JSON], *keys: str) -> int | None:
+    """The count under the first of the keys that holds one."""
+    for key in keys:
+        if (found := count(source.get(key))) is not None:
+            return found
+    return None
 
 
 def mapping(value: JSON) -> dict[str, JSON]:
@@ -123,14 +144,49 @@ def items(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
-def characters(value: JSON) -> int:
+def mappings(value: JSON) -> list[dict[str, JSON]]:
+    """The JSON objects in `value` if it is a JSON array; a lone object is a list of one."""
+    if isinstance(value, dict):
+        return [value]
+    return [item for item in items(value) if isinstance(item, dict)]
+
+
+# A list of parts, each with a list of parts: nobody sends more, and recursion has to end.
+_DEPTH = 4
+
+
+def characters(value: JSON, depth: int = _DEPTH) -> int:
     """Characters of a text, or of all text parts of a content list; anything else has none."""
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, list):
-        return sum(
-            characters(part.get("text") or part.get("content")) if isinstance(part, dict)
-            else characters(part) if isinstance(part, str) else 0
-            for part in value
-        )
-    return 0
+    if not isinstance(value, list) or not depth:
+        return 0
+    found = 0
+    for part in value:
+        if isinstance(part, dict):
+            part = part.get("text") or part.get("content") or part.get("refusal")
+        found += characters(part, depth - 1)
+    return found
+
+
+def written(value: JSON) -> int:
+    """Characters of a tool's arguments: a text as it is, an object as it would be written."""
+    if isinstance(value, str):
+        return len(value)
+    if not value or not isinstance(value, dict | list):
+        return 0
+    try:
+        return len(orjson.dumps(value).decode())
+    except orjson.JSONEncodeError:  # nested too deep
+        return 1
+
+
+def is_error(payload: dict[str, JSON], name: str) -> bool:
+    """Whether a payload inside a 200 says that the answer failed, in any of the shapes seen."""
+    return (
+        name == "error"
+        or bool(payload.get("error"))
+        or payload.get("object") == "error"
+        or payload.get("type") == "error"
+        or (len(payload) == 1 and "detail" in payload)
+    )

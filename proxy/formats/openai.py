@@ -1,95 +1,146 @@
 """OpenAI's chat completions and completions, with the dialects of everyone who speaks them.
 
 Source: OpenAI's API reference (create chat completion, streaming) and recordings of vLLM,
-llama.cpp, SGLang, TGI, Ollama and the clouds.
+llama.cpp, SGLang, TGI, Ollama, LM Studio and the clouds.
 """
 
 import re
 from collections.abc import Callable
 
+from proxy.formats import llamacpp
+from proxy.formats.echo import Unechoed
 from proxy.formats.event import (
     JSON,
     Call,
     Event,
     Interface,
-    Usage,
+    Reader,
     characters,
     count,
+    is_error,
     items,
     mapping,
-    number,
+    mappings,
     text,
+    written,
 )
+from proxy.formats.figures import in_chunk
+from proxy.formats.prompt import echoed, prompt
+from proxy.formats.usage import usage
 
 
 def chat_call(body: dict[str, JSON], path: str) -> Call:
     """What a chat completions request asks for."""
-    prompt = sum(characters(mapping(m).get("content")) for m in items(body.get("messages")))
-    return _call("chat", body, path, prompt, 1)
+    n = max(1, count(body.get("n")) or 1)
+    reader: Reader | None = None
+    if body.get("diffusing") is True:
+        reader = _diffusing
+    elif repeated := echoed(body):
+        reader = Unechoed(chat_event, (repeated,), n)
+    return _call("chat", body, path, prompt(body, "messages"), n, reader)
 
 
 def completions_call(body: dict[str, JSON], path: str) -> Call:
     """What a completions request asks for; `prompt` may be a text, a list of them, or token ids."""
-    prompt = body.get("prompt")
-    several = isinstance(prompt, list) and all(isinstance(p, str | list) for p in prompt)
-    return _call(
-        "completions", body, path, characters(prompt), len(items(prompt)) if several else 1
-    )
+    given = body.get("prompt")
+    several = isinstance(given, list) and all(isinstance(one, str | list) for one in given)
+    prompts = [characters(one) for one in given] if several else [characters(given)]
+    n = max(1, count(body.get("n")) or 1)
+    reader = Unechoed(completions_event, prompts, n) if body.get("echo") is True else None
+    length = sum(prompts) + characters(body.get("suffix")) or None
+    return _call("completions", body, path, length, max(1, len(prompts)) * n, reader)
 
 
-def _call(api: str, body: dict[str, JSON], path: str, prompt: int, prompts: int) -> Call:
+def _call(
+    api: str,
+    body: dict[str, JSON],
+    path: str,
+    prompt_characters: int | None,
+    choices: int,
+    reader: Reader | None,
+) -> Call:
     options = body.get("stream_options")
     return Call(
         api,
-        text(body.get("model")) or deployment(path),
+        text(body.get("model")) or _deployment(path),
         stream=body.get("stream") is True,
         asks_usage=mapping(options).get("include_usage") is True,
         # A value of another type is the client's mistake, to be answered by the upstream.
         can_ask_usage=options is None or isinstance(options, dict),
-        prompt_characters=prompt or None,
-        choices=max(1, prompts) * max(1, count(body.get("n")) or 1),
+        prompt_characters=prompt_characters,
+        choices=choices,
+        reader=reader,
     )
 
 
-def deployment(path: str) -> str | None:
+def _deployment(path: str) -> str | None:
     """The model that Azure's paths name: `/openai/deployments/NAME/...`."""
     match = re.search(r"/deployments/([^/]+)/", path)
     return match[1] if match else None
 
 
-def chat_event(payload: dict[str, JSON], name: str) -> Event | None:
+# Keys of a chunk that says nothing beside its choices.
+_PLAIN = frozenset(
+    ("id", "object", "created", "model", "choices", "system_fingerprint", "service_tier")
+    + ("obfuscation", "provider", "prompt_token_ids", "prompt_text")
+)
+
+
+def chat_event(payload: dict[str, JSON], name: str) -> Event:
     """One `chat.completion.chunk`, or a whole `chat.completion`."""
-    event = Event(model=text(payload.get("model")))
+    event = Event()
     choices = payload.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict):
-            _choice(event, choice)
-            _delta(event, choice.get("delta") or choice.get("message"))
-    return _frame(event, payload, choices, name)
+    if type(choices) is list:
+        for choice in choices:
+            if type(choice) is dict:
+                _choice(event, choice)
+                delta = choice.get("delta")
+                if delta is None and (delta := choice.get("message")):
+                    event.whole = True
+                    event.end = event.finished > 0
+                if type(delta) is dict:
+                    _delta(event, delta)
+    if name or not _PLAIN.issuperset(payload):
+        _frame(event, payload, name)
+    event.model = text(payload.get("model"))
+    return event
 
 
-def completions_event(payload: dict[str, JSON], name: str) -> Event | None:
-    """One `text_completion` chunk, or a whole answer."""
-    event = Event(model=text(payload.get("model")))
+def _diffusing(payload: dict[str, JSON], name: str) -> Event:
+    """Inception's `diffusing`: each delta is the whole text, less noisy than the one before."""
+    event = chat_event(payload, name)
+    event.whole = True
+    return event
+
+
+def completions_event(payload: dict[str, JSON], name: str) -> Event:
+    """One `text_completion` chunk, or a whole answer. llama.cpp answers some paths natively."""
     choices = payload.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict):
+    if type(choices) is not list and "content" in payload:
+        return llamacpp.event(payload, name)
+    event = Event()
+    for choice in items(choices):
+        if type(choice) is dict:
             _choice(event, choice)
             event.visible += characters(choice.get("text"))
-    return _frame(event, payload, choices, name)
+    if name or not _PLAIN.issuperset(payload):
+        _frame(event, payload, name)
+    event.model = text(payload.get("model"))
+    return event
 
 
 def _choice(event: Event, choice: dict[str, JSON]) -> None:
     """What a choice says beside its text."""
-    event.index = count(choice.get("index")) or 0
-    finish = text(choice.get("finish_reason"))
-    if finish:
-        event.finish = finish
+    if index := choice.get("index"):
+        event.index = count(index) or 0
+    if finish := choice.get("finish_reason"):
+        event.finish = text(finish) or event.finish
         event.finished += 1
         event.error |= finish == "error"
-    exact = _tokens(choice)
-    if exact is not None:
-        event.tokens = (event.tokens or 0) + exact
+        event.usage = usage(choice.get("usage"))  # Moonshot
+    if choice.get("token_ids") or choice.get("logprobs"):
+        exact = _tokens(choice)
+        event.tokens = exact if event.tokens is None else event.tokens + (exact or 0)
 
 
 def _tokens(choice: dict[str, JSON]) -> int | None:
@@ -97,57 +148,62 @@ def _tokens(choice: dict[str, JSON]) -> int | None:
     ids = choice.get("token_ids")
     if isinstance(ids, list):
         return len(ids)
-    logprobs = choice.get("logprobs")
-    if not isinstance(logprobs, dict):
-        return None
-    lists = [v for k in ("content", "refusal", "tokens") if isinstance(v := logprobs.get(k), list)]
-    return sum(map(len, lists)) if lists else None
+    logprobs = mapping(choice.get("logprobs"))
+    lists = (logprobs.get("content"), logprobs.get("refusal"), logprobs.get("tokens"))
+    tokens = sum(len(found) for found in lists if isinstance(found, list))
+    # With `echo` the prompt has logprobs too, and vLLM says which tokens are the prompt's.
+    return max(0, tokens - len(items(choice.get("prompt_token_ids")))) or None
 
 
-def _delta(event: Event, delta: JSON) -> None:
-    if not isinstance(delta, dict):
-        return
-    hidden: list[JSON] = []
+def _delta(event: Event, delta: dict[str, JSON]) -> None:
+    """What was generated, on any channel."""
+    thought: JSON = None
     for key, value in delta.items():
-        if value and (channel := _CHANNELS.get(key)):
+        if not value:
+            continue
+        if key == "content" and type(value) is str:
+            event.visible += len(value)
+        elif key in _REASONING:
+            if value != thought:  # one vLLM sends the same text under two names
+                event.hidden += characters(value)
+            thought = value
+        elif channel := _CHANNELS.get(key):
             channel(event, value)
-        elif value and key in _REASONING and value not in hidden:  # one vLLM sends it under both
-            hidden.append(value)
-            event.hidden += characters(value)
+    if thought is None and "reasoning_details" in delta:  # OpenRouter, beside `reasoning`
+        event.hidden += sum(
+            characters(part.get("text") or part.get("summary"))
+            for part in mappings(delta["reasoning_details"])
+        )
 
 
 def _content(event: Event, value: JSON) -> None:
+    """A refusal, or a list of parts; Mistral sends some that are thinking."""
     if isinstance(value, str):
         event.visible += len(value)
-        return
-    for part in items(value):  # Mistral: a list of parts, some of them thinking
-        part = mapping(part)
+    for part in mappings(value):
         event.hidden += characters(part.get("thinking"))
         event.visible += characters(part.get("text"))
 
 
 def _tools(event: Event, value: JSON) -> None:
-    for call in items(value):
-        function = mapping(call).get("function") or mapping(call).get("custom")
-        _function(event, function)
+    for call in mappings(value):
+        _function(event, call.get("function") or call.get("custom"))
 
 
 def _function(event: Event, value: JSON) -> None:
     function = mapping(value)
-    for key in ("name", "arguments", "input"):
-        argument = function.get(key)
-        # Ollama gives arguments as an object.
-        event.visible += len(argument) if isinstance(argument, str) else _written(argument)
-
-
-def _written(value: JSON) -> int:
-    """Characters that a JSON object takes when written out."""
-    return len(str(value)) if isinstance(value, dict | list) and value else 0
+    # Arguments are a text; Ollama and some versions of TGI give an object.
+    event.visible += characters(function.get("name")) + written(function.get("arguments"))
+    event.visible += characters(function.get("input"))
 
 
 def _audio(event: Event, value: JSON) -> None:
     audio = mapping(value)
-    event.visible += characters(audio.get("transcript")) or characters(audio.get("data"))
+    event.visible += characters(audio.get("transcript")) or bool(audio.get("data"))
+
+
+def _images(event: Event, value: JSON) -> None:
+    event.visible += len(items(value))
 
 
 _CHANNELS: dict[str, Callable[[Event, JSON], None]] = {
@@ -156,104 +212,30 @@ _CHANNELS: dict[str, Callable[[Event, JSON], None]] = {
     "tool_calls": _tools,
     "function_call": _function,
     "audio": _audio,
+    "images": _images,
 }
-_REASONING = {"reasoning_content", "reasoning", "reasoning_text", "thinking"}
+_REASONING = frozenset(("reasoning_content", "reasoning", "reasoning_text", "thinking"))
 
 
-def _frame(event: Event, payload: dict[str, JSON], choices: JSON, name: str) -> Event:
+def _frame(event: Event, payload: dict[str, JSON], name: str) -> None:
     """What a chunk says beside its choices: usage, the engine's figures, errors."""
-    reported = payload.get("usage") or mapping(payload.get("x_groq")).get("usage")
+    x_groq = payload.get("x_groq")
+    reported = payload.get("usage") or mapping(x_groq).get("usage")
     if isinstance(reported, dict):
-        event.usage = usage(reported)
-        event.usage_only = choices == []
-        event.engine = cloud_times(reported)
-    if timings := payload.get("timings"):
-        event.engine = engine_timings(mapping(timings))
-    event.error |= is_error(payload, name)
-    return event
+        event.usage = usage(reported) or event.usage
+        event.usage_only = not payload.get("choices")
+    event.engine = in_chunk(payload)
+    event.error |= is_error(payload, name) or bool(mapping(x_groq).get("error"))
+    if event.visible or event.hidden:
+        event.so_far = _so_far(event, payload)
 
 
-def is_error(payload: dict[str, JSON], name: str) -> bool:
-    """Whether a payload inside a 200 says that the answer failed, in any of the shapes seen."""
-    return (
-        name == "error"
-        or bool(payload.get("error"))
-        or payload.get("object") == "error"
-        or payload.get("type") == "error"
-        or ("detail" in payload and "choices" not in payload and len(payload) == 1)
-    )
-
-
-def usage(reported: dict[str, JSON]) -> Usage | None:
-    """Token counts under OpenAI's names, of either of its interfaces; None for a placeholder."""
-    prompt_details = mapping(
-        reported.get("prompt_tokens_details") or reported.get("input_tokens_details")
-    )
-    output_details = mapping(
-        reported.get("completion_tokens_details") or reported.get("output_tokens_details")
-    )
-    counts = Usage(
-        prompt=first(reported, "prompt_tokens", "input_tokens"),
-        output=first(reported, "completion_tokens", "output_tokens"),
-        total=count(reported.get("total_tokens")),
-        cached=first(prompt_details, "cached_tokens"),
-        reasoning=first(output_details, "reasoning_tokens"),
-    )
-    if counts.cached is None:
-        counts.cached = first(reported, "prompt_cache_hit_tokens", "cached_tokens")
-    if counts.reasoning is None:
-        counts.reasoning = count(reported.get("reasoning_tokens"))  # SGLang
-    return counts if counts.prompt or counts.output or counts.total else None
-
-
-def first(source: dict[str, JSON], *keys: str) -> int | None:
-    """The first of the keys that holds a count."""
-    return next((n for key in keys if (n := count(source.get(key))) is not None), None)
-
-
-# llama.cpp, tools/server: result_timings. Its prompt_n leaves the cached tokens out.
-_TIMINGS = {
-    "prompt_n": ("prompt_tokens", 1.0),
-    "cache_n": ("cached_prompt_tokens", 1.0),
-    "predicted_n": ("output_tokens", 1.0),
-    "prompt_ms": ("prompt_seconds", 1e-3),
-    "predicted_ms": ("decode_seconds", 1e-3),
-    "prompt_per_second": ("prefill_tokens_per_second", 1.0),
-    "predicted_per_second": ("decode_tokens_per_second", 1.0),
-    "draft_n": ("draft_tokens", 1.0),
-    "draft_n_accepted": ("draft_tokens_accepted", 1.0),
-}
-
-
-def engine_timings(timings: dict[str, JSON]) -> dict[str, float] | None:
-    """llama.cpp's `timings` under our names."""
-    return figures(timings, _TIMINGS)
-
-
-# Groq, in seconds, inside usage.
-_TIMES = {
-    "queue_time": ("queue_seconds", 1.0),
-    "prompt_time": ("prompt_seconds", 1.0),
-    "completion_time": ("decode_seconds", 1.0),
-    "total_time": ("total_seconds", 1.0),
-}
-
-
-def cloud_times(reported: dict[str, JSON]) -> dict[str, float] | None:
-    """Groq's and Cerebras' times under our names."""
-    return figures(reported, _TIMES)
-
-
-def figures(
-    source: dict[str, JSON], names: dict[str, tuple[str, float]]
-) -> dict[str, float] | None:
-    """Numbers of `source` that `names` knows, each times its factor; None if there are none."""
-    found = {
-        ours: value * factor
-        for theirs, (ours, factor) in names.items()
-        if (value := number(source.get(theirs))) is not None
-    }
-    return found or None
+def _so_far(event: Event, payload: dict[str, JSON]) -> int | None:
+    """Output tokens so far, where a chunk with output counts them."""
+    if event.usage is not None and (generated := event.usage.generated):
+        return generated
+    timings = payload.get("timings")  # llama.cpp with `timings_per_token`
+    return count(mapping(timings).get("predicted_n")) or None
 
 
 ROWS = (

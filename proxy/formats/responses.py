@@ -5,65 +5,94 @@ Source: OpenAI's API reference (responses, streaming events) and recordings of v
 
 import re
 
-from proxy.formats.event import JSON, Call, Event, Interface, characters, items, mapping, text
-from proxy.formats.openai import is_error, usage
+from proxy.formats.event import (
+    JSON,
+    Call,
+    Event,
+    Interface,
+    characters,
+    is_error,
+    items,
+    mapping,
+    mappings,
+    text,
+    written,
+)
+from proxy.formats.prompt import prompt
+from proxy.formats.usage import usage
 
 
 def call(body: dict[str, JSON], path: str) -> Call:
     """What a responses request asks for."""
-    prompt = characters(body.get("instructions")) + characters(body.get("input"))
     return Call(
         "responses",
         text(body.get("model")),
         stream=body.get("stream") is True,
-        prompt_characters=prompt or None,
+        prompt_characters=prompt(body, "instructions", "input"),
     )
 
 
-# Deltas of generated output. The `.done` events repeat the whole text and are not output.
-_HIDDEN = {"response.reasoning_text.delta", "response.reasoning_summary_text.delta"}
-_VISIBLE = {
-    "response.output_text.delta",
-    "response.refusal.delta",
-    "response.function_call_arguments.delta",
-    "response.custom_tool_call_input.delta",
-    "response.mcp_call_arguments.delta",
-    "response.code_interpreter_call_code.delta",
-    "response.shell_call_command.delta",
-    "response.apply_patch_call_operation_diff.delta",
-    "response.audio.delta",
-    "response.audio.transcript.delta",
-    "response.output_audio.delta",
-    "response.output_audio_transcript.delta",
-}
-_ENDS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
+# Deltas of generated output. The `.done` events repeat the whole text and are not output, nor
+# are the deltas of what a tool gave back (`shell_call_output_content`).
+_HIDDEN = frozenset(
+    f"response.{kind}.delta" for kind in ("reasoning_text", "reasoning_summary_text", "reasoning")
+)
+_VISIBLE = frozenset(
+    f"response.{kind}.delta"
+    for kind in (
+        "output_text",
+        "text",
+        "refusal",
+        "function_call_arguments",
+        "custom_tool_call_input",
+        "mcp_call_arguments",
+        "code_interpreter_call_code",
+        "shell_call_command",
+        "apply_patch_call_operation_diff",
+        "audio.transcript",
+        "audio_transcript",
+        "output_audio_transcript",
+    )
+)
+_AUDIO = frozenset(("response.audio.delta", "response.output_audio.delta"))
+_ENDS = frozenset(
+    ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+)
 _FINISH = {"max_output_tokens": "length"}
 
 
 def event(payload: dict[str, JSON], name: str) -> Event | None:
     """One typed event, or a whole response object."""
     kind = payload.get("type") or name
+    if not isinstance(kind, str):
+        return None
     if kind in _VISIBLE:
-        delta = characters(payload.get("delta"))
-        logprobs = payload.get("logprobs")
-        tokens = len(logprobs) if isinstance(logprobs, list) and logprobs else None
-        return Event(visible=delta, tokens=tokens)
+        return Event(visible=characters(payload.get("delta")), tokens=_tokens(payload))
     if kind in _HIDDEN:
-        return Event(hidden=characters(payload.get("delta")))
+        delta = payload.get("delta")
+        return Event(hidden=characters(mapping(delta).get("text") or delta))
+    if kind in _AUDIO:
+        return Event(visible=1 if payload.get("delta") else 0)
     if kind == "response.output_item.added":
         # A tool's name comes whole, before its arguments.
         return Event(visible=_item_name(mapping(payload.get("item"))))
     response = payload.get("response")
     if isinstance(response, dict):
-        return _response(response, str(kind))
+        return _response(response, kind)
     if payload.get("object") == "response":
         return _response(payload, "response.completed" if _ended(payload) else "")
     return Event(error=True) if is_error(payload, name) else None
 
 
+def _tokens(payload: dict[str, JSON]) -> int | None:
+    return len(items(payload.get("logprobs"))) or None
+
+
+_CALLS = frozenset(("function_call", "custom_tool_call", "mcp_call"))
+
+
 def _item_name(item: dict[str, JSON]) -> int:
-    called = item.get("type") in ("function_call", "custom_tool_call", "mcp_call")
-    return characters(item.get("name")) if called else 0
+    return characters(item.get("name")) if text(item.get("type")) in _CALLS else 0
 
 
 def _ended(response: dict[str, JSON]) -> bool:
@@ -79,11 +108,9 @@ def _response(response: dict[str, JSON], kind: str) -> Event:
     event.finished = 1
     event.error = kind == "response.failed" or response.get("status") == "failed"
     event.finish = _finish(response)
-    reported = response.get("usage")
-    if isinstance(reported, dict):
-        event.usage = usage(reported)
+    event.usage = usage(response.get("usage"))
     event.whole = True
-    event.visible, event.hidden = _written(response)
+    event.visible, event.hidden = _generated(response)
     return event
 
 
@@ -96,16 +123,19 @@ def _finish(response: dict[str, JSON]) -> str | None:
     return "stop" if status in (None, "completed") else status
 
 
-def _written(response: dict[str, JSON]) -> tuple[int, int]:
+def _generated(response: dict[str, JSON]) -> tuple[int, int]:
     """Characters of all output items: visible, reasoning."""
     visible = hidden = 0
-    for item in map(mapping, items(response.get("output"))):
+    for item in mappings(response.get("output")):
         if item.get("type") == "reasoning":
             hidden += characters(item.get("content")) or characters(item.get("summary"))
         else:
             visible += characters(item.get("content")) + _item_name(item)
-            visible += characters(item.get("arguments")) + characters(item.get("input"))
+            visible += written(item.get("arguments")) + written(item.get("input"))
     return visible, hidden
 
 
-ROWS = (Interface("responses", re.compile(r"/responses(?:/[^/]+)?/?$"), call, event),)
+# Not the paths that only count or compact.
+_PATH = re.compile(r"/responses(?:/(?!input_tokens|compact|render)[^/]+)?/?$")
+
+ROWS = (Interface("responses", _PATH, call, event),)

@@ -50,11 +50,11 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.pre_tokenizer = splitter
     tokenizer.decoder = decoders.ByteLevel()
-    alphabet = sorted({piece for piece, _ in splitter.pre_tokenize_str(string.printable)})
+    printable = "".join(piece for piece, _ in splitter.pre_tokenize_str(string.printable))
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
         special_tokens=list(SPECIAL),
-        initial_alphabet=sorted(set("".join(alphabet))),
+        initial_alphabet=sorted(set(printable)),
         show_progress=False,
     )
     tokenizer.train_from_iterator(training_text(), trainer)

@@ -1,0 +1,50 @@
+"""Cells: like is compared with like, by context and by concurrency.
+
+Number, sum and sum of squares of the logarithms are enough for the geometric mean of a cell and
+its standard error, and they add up over time, replicas and cells as counters do.
+"""
+
+import math
+from bisect import bisect_right
+from itertools import product
+
+from proxy.series import Counter
+
+_CONTEXT_FROM = (1024, 4096, 16384, 65536)  # tokens: where the second class begins, and so on
+_CONTEXTS = ("0-1k", "1k-4k", "4k-16k", "16k-64k", "64k+")
+_CONCURRENCIES = ("1", "2-3", "4-7", "8-15", "16-31", "32-63", "64+")
+UNKNOWN_CONTEXT = "unknown"
+CELLS = tuple(product((*_CONTEXTS, UNKNOWN_CONTEXT), _CONCURRENCIES))
+
+
+def context_class(tokens: int | None) -> str:
+    """The class of so many prompt tokens."""
+    if tokens is None:
+        return UNKNOWN_CONTEXT
+    return _CONTEXTS[bisect_right(_CONTEXT_FROM, tokens)]
+
+
+def concurrency_class(streams: float) -> str:
+    """The class of so many streams; a mean counts as what it has reached (3.9 is in 2-3)."""
+    power = int(streams).bit_length() - 1
+    return _CONCURRENCIES[min(max(power, 0), len(_CONCURRENCIES) - 1)]
+
+
+class Cells:
+    """The three counters of one time (`ttft`, `tpot`), by upstream, model and cell."""
+
+    def __init__(self, streams: Counter, log_sum: Counter, log_sumsq: Counter) -> None:
+        self._streams = streams
+        self._log_sum = log_sum
+        self._log_sumsq = log_sumsq
+
+    def observe(
+        self, seconds: float, upstream: str, model: str, tokens: int | None, streams: float
+    ) -> None:
+        """Count one stream, with its context (prompt tokens) and its concurrency."""
+        # Under a microsecond the logarithm would be negative, which a counter cannot take.
+        log = math.log(max(1.0, seconds * 1e6))
+        cell = (upstream, model, context_class(tokens), concurrency_class(streams))
+        self._streams.of(*cell).add(1)
+        self._log_sum.of(*cell).add(log)
+        self._log_sumsq.of(*cell).add(log * log)

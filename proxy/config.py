@@ -1,0 +1,208 @@
+"""Every setting of the proxy, defined once, and where their values come from.
+
+Flags come before `TOKOMETER_*` variables, those before the TOML file, that before the default.
+"""
+
+import math
+import os
+import ssl
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from proxy.address import EXAMPLE, Upstream
+from proxy.settings import (
+    Setting,
+    SettingError,
+    from_environment,
+    from_file,
+    from_flags,
+    settings_of,
+    unknown,
+)
+
+__all__ = ["FLAGS", "SETTINGS", "Config", "Upstream", "load"]
+
+
+def setting(default: Any, **metadata: Any) -> Any:
+    """A dataclass field that is a setting; see `proxy.settings` for the metadata."""
+    return field(default=default, metadata=metadata)
+
+
+def _default_upstream(url: str) -> tuple[Upstream, ...]:
+    return (Upstream.parse("default", url),)
+
+
+@dataclass(frozen=True)
+class Config:
+    """The running settings. Times in seconds, sizes in bytes.
+
+    `upstreams` has at least one member, the longest prefix first: the first that takes a path
+    is the right one. `buckets` maps the names of metrics to their bucket bounds, rising.
+    """
+
+    upstreams: tuple[Upstream, ...] = setting(
+        MISSING,
+        name="upstream",
+        unit="URL",
+        parse=_default_upstream,
+        help=f"inference server to stand in front of, such as {EXAMPLE}",
+    )
+    host: str = setting("127.0.0.1", help="address to take requests on; 0.0.0.0 is all of IPv4")
+    port: int = setting(8080, least=0, most=65535, help="port to take requests on; 0: a free one")
+    admin_host: str = setting("127.0.0.1", help="address of metrics, live page and health checks")
+    admin_port: int = setting(9464, least=0, most=65535, help="their port; 0: a free one")
+    workers: int = setting(1, least=1, most=256, help="processes that carry traffic")
+    preserve_host: bool = setting(False, help="send the client's Host header on to the upstream")
+    upstream_ca: str | None = setting(
+        None,
+        unit="path",
+        shown="those of the system",
+        help="PEM file of the authorities that vouch for https upstreams",
+    )
+    connect_timeout: float = setting(
+        5.0, unit="seconds", least=0.001, help="time limit on connecting to an upstream"
+    )
+    upstream_keepalive: float = setting(
+        4.0,
+        unit="seconds",
+        least=0,
+        help="how long an idle upstream connection is kept: less than the server keeps it",
+    )
+    idle_timeout: float | None = setting(
+        None,
+        unit="seconds",
+        least=0.001,
+        help="time limit on the upstream's silence during an exchange",
+    )
+    drain_seconds: float = setting(
+        60.0, unit="seconds", least=0, help="how long running streams may go on after SIGTERM"
+    )
+    usage: Literal["inject", "observe"] = setting(
+        "inject",
+        help="inject: ask for token counts where the client did not, and take them out of the "
+        "answer again; observe: never touch a byte",
+    )
+    max_inspect_bytes: int = setting(
+        64 * 2**20, unit="bytes", least=0, help="larger bodies pass through without being held"
+    )
+    stall_seconds: float = setting(
+        2.0,
+        name="stall_threshold",
+        unit="seconds",
+        least=0.001,
+        help="a longer gap between two chunks of output is a stall",
+    )
+    max_models: int = setting(
+        100, least=1, help="values of the label model; models past them are counted as other"
+    )
+    log_requests: str | None = setting(
+        None, unit="path", help="file that gets one line of JSON per exchange; - is standard output"
+    )
+    buckets: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+CONFIG_FILE = Setting(
+    "config", "config", str, None, "TOML file with settings", unit="path", shown="none"
+)
+SETTINGS = settings_of(Config)
+FLAGS = [CONFIG_FILE, *SETTINGS]
+
+
+def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
+    """The settings that hold: `flags` maps names of settings to raw values. Raises SettingError."""
+    variables, given = from_environment(FLAGS, environ), from_flags(FLAGS, flags)
+    values = variables | given
+    buckets: dict[str, tuple[float, ...]] = {}
+    tables: tuple[Upstream, ...] = ()
+    if "config" in values:
+        path = Path(values.pop("config"))
+        content = _toml(path)
+        tables = _upstreams(content.pop("upstreams", {}), path)
+        buckets = _buckets(content.pop("buckets", {}), path)
+        values = from_file(SETTINGS, content, path) | values
+    upstreams = _arranged(values.pop("upstreams", ()) + tables)
+    _check_files(values)
+    return Config(upstreams=upstreams, buckets=buckets, **values)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingError(f"cannot read the settings in {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise SettingError(f"{path} is not TOML: {error}") from None
+
+
+def _upstreams(tables: object, path: Path) -> tuple[Upstream, ...]:
+    """The `[upstreams.NAME]` tables."""
+    if not isinstance(tables, dict):
+        raise SettingError(f"upstreams in {path}: give tables such as [upstreams.fast]")
+    return tuple(
+        _upstream(name, table, f"upstreams.{name} in {path}") for name, table in tables.items()
+    )
+
+
+def _upstream(name: str, table: object, source: str) -> Upstream:
+    values = table if isinstance(table, dict) else {}
+    for key in values:
+        if key not in ("url", "prefix"):
+            raise SettingError(f"{source}: {key}: {unknown(key, ('url', 'prefix'))}")
+    for key, example in (("url", EXAMPLE), ("prefix", f"/{name}")):
+        if not isinstance(values.get(key), str):
+            raise SettingError(f'{source}: give it {key} = "{example}"')
+    try:
+        return Upstream.parse(name, **values)
+    except ValueError as error:
+        raise SettingError(f"{source}: {error}") from None
+
+
+def _arranged(upstreams: tuple[Upstream, ...]) -> tuple[Upstream, ...]:
+    """The longest prefix first; no name and no prefix twice."""
+    if not upstreams:
+        raise SettingError(f"no upstream: pass --upstream URL, such as --upstream {EXAMPLE}")
+    for attribute in ("name", "prefix"):
+        seen = [getattr(upstream, attribute) for upstream in upstreams]
+        for value in seen:
+            if seen.count(value) > 1:
+                raise SettingError(
+                    f"two upstreams have the {attribute} {value}: change one "
+                    f"(the URL of --upstream has the name default and the prefix /)"
+                )
+    return tuple(sorted(upstreams, key=lambda upstream: len(upstream.prefix), reverse=True))
+
+
+def _buckets(tables: object, path: Path) -> dict[str, tuple[float, ...]]:
+    """The `[buckets]` table."""
+    if not isinstance(tables, dict):
+        raise SettingError(f"buckets in {path}: give a table of lists of numbers")
+    return {name: _bounds(raw, f"buckets.{name} in {path}") for name, raw in tables.items()}
+
+
+def _bounds(raw: object, source: str) -> tuple[float, ...]:
+    numbers = raw if isinstance(raw, list) else []
+    usable = all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
+    if not numbers or not usable or any(a >= b for a, b in pairwise(numbers)):
+        raise SettingError(f"{source}: give a list of rising numbers, such as [0.1, 0.2, 0.5]")
+    return tuple(float(number) for number in numbers)
+
+
+def _check_files(values: Mapping[str, Any]) -> None:
+    """Tells of an unusable file now, not when a process that needs it starts."""
+    authorities, log = values.get("upstream_ca"), values.get("log_requests")
+    if authorities is not None:
+        try:
+            ssl.create_default_context(cafile=authorities)
+        except OSError as error:
+            problem = "no certificate in it" if isinstance(error, ssl.SSLError) else error.strerror
+            raise SettingError(f"upstream_ca: cannot use {authorities}: {problem}") from None
+    if log not in (None, "-"):
+        written = Path(log) if Path(log).exists() else Path(log).parent
+        if Path(log).is_dir() or not os.access(written, os.W_OK):
+            raise SettingError(
+                f"log_requests: cannot write {log}: give a file in a writable folder"
+            )

@@ -1,0 +1,351 @@
+"""One connection to an inference server on httptools, and the answer that comes over it.
+
+The arrival time of every read is taken where its bytes come off the socket, and `Answer.pour`
+hands them on from there without a task switch. Errors of sockets and of the protocol become
+httpx's here and in `upstream`, nowhere else.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import cast
+
+import httptools
+import httpx
+
+Clock = Callable[[], float]
+Sink = Callable[[bytes, float], None]
+
+# Bytes of an answer that may wait for somebody to take them before reading pauses.
+_EARLY_BYTES = 64 << 10
+# A request with a body up to this goes out in one write with its head.
+_ONE_WRITE_BYTES = 64 << 10
+
+
+class StaleConnection(Exception):
+    """A kept connection turned out to be closed before it gave a byte of the answer."""
+
+
+class Answer(httpx.AsyncByteStream):
+    """The body of an answer, with the arrival time (seconds of the clock) of every read."""
+
+    def __init__(self, connection: "Connection", release: Callable[["Connection"], None]) -> None:
+        self._connection = connection
+        self._release = release
+        self._early: list[tuple[bytes, float]] = []
+        self._early_size = 0
+        self._sink: Sink | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: Exception | None = None
+        self._upload: asyncio.Task[None] | None = None
+        self.complete = False
+        self.arrived = 0.0  # of the last read so far
+
+    async def pour(self, sink: Sink) -> None:
+        """Hand each read with its arrival time to `sink`, from the socket's own callback.
+
+        Returns at the end of the body. Raises: httpx.TransportError when it breaks off.
+        """
+        for data, at in self._early:
+            sink(data, at)
+        self._early.clear()
+        self._sink = sink
+        self._connection.resume_reading()
+        if not self.complete and self._failure is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        if self._failure is not None:
+            raise self._failure
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """httpx's interface: the same bytes without their times."""
+        ready: deque[bytes] = deque()
+
+        def take(data: bytes, at: float) -> None:
+            ready.append(data)
+            self.pause()
+            self._wake()
+
+        for data, at in self._early:
+            take(data, at)
+        self._early.clear()
+        self._sink = take
+        while True:
+            while ready:
+                yield ready.popleft()
+            if self._failure is not None:
+                raise self._failure
+            if self.complete:
+                return
+            self.resume()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def pause(self) -> None:
+        """Stop reading from the upstream until `resume`."""
+        self._connection.pause_reading()
+
+    def resume(self) -> None:
+        """Go on reading."""
+        self._connection.resume_reading()
+
+    async def aclose(self) -> None:
+        """Give the connection back, or cut it when the answer is not complete."""
+        self.close()
+
+    def close(self) -> None:
+        """The same, without waiting for anything."""
+        if self._upload is not None and not self._upload.done():
+            self._upload.cancel()
+            self._connection.keep = False
+        self._release(self._connection)
+
+    # --- called by the connection ---------------------------------------------------------------
+
+    def deliver(self, data: bytes, at: float) -> None:
+        """Bytes of the body have arrived."""
+        self.arrived = at
+        if self._sink is not None:
+            try:
+                self._sink(data, at)
+            except Exception as problem:  # whoever awaits `pour` shall see it
+                self.fail(problem)
+            return
+        self._early.append((data, at))
+        self._early_size += len(data)
+        if self._early_size > _EARLY_BYTES:
+            self._connection.pause_reading()
+
+    def finish(self, at: float) -> None:
+        """The body is complete."""
+        self.arrived = at
+        self.complete = True
+        self._wake()
+
+    def fail(self, problem: Exception) -> None:
+        """The body will not be complete."""
+        if not self.complete and self._failure is None:
+            self._failure = problem
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def owns(self, upload: asyncio.Task[None]) -> None:
+        """The task that still sends the request's body ends with the answer."""
+        self._upload = upload
+
+
+class Connection(asyncio.Protocol):
+    """One connection to an upstream; carries one exchange at a time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._paused = False
+        self._writable: asyncio.Future[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self.lost = False
+        self.reused = False
+        self.idle_since = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget the last exchange."""
+        self.keep = False
+        self._head: asyncio.Future[None] | None = None
+        self._answer: Answer | None = None
+        self._headless = False  # the answer to a HEAD has no body, whatever its headers say
+        self._touched = False  # a byte of the answer has arrived
+        self._started = False  # its head is complete
+        self._framed = False
+        self._interim = False
+        self._surplus = False
+        self._pieces: list[bytes] = []
+        self._ended = False
+        self.status = 0
+        self.reason = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.arrived = 0.0
+
+    # --- asyncio's side -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+
+    def data_received(self, data: bytes) -> None:
+        at = self.arrived = self._clock()
+        answer = self._answer
+        if answer is None:  # nobody asked
+            self.cut()
+            return
+        self._touched = True
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
+            self._deliver(answer, at)
+            self._fail(httpx.RemoteProtocolError(f"invalid HTTP from the upstream: {problem}"))
+            return
+        self._deliver(answer, at)
+        if self._ended:
+            self._ended = False
+            answer.finish(at)
+
+    def _deliver(self, answer: Answer, at: float) -> None:
+        if pieces := self._pieces:
+            data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.clear()
+            answer.deliver(data, at)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        self.resume_writing()
+        answer = self._answer
+        if answer is None:
+            return
+        if exc is None and self._started and not self._framed and not answer.complete:
+            answer.finish(self._clock())  # the end of the connection is the end of the body
+        elif self.reused and not self._touched:
+            self._fail(StaleConnection())
+        else:
+            self._fail(httpx.ReadError(f"the upstream closed the connection: {exc or 'EOF'}"))
+
+    def pause_writing(self) -> None:
+        self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
+    # --- httptools' side ------------------------------------------------------------------------
+
+    def on_status(self, reason: bytes) -> None:
+        self.reason += reason
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._started:  # trailers end here, like all hop-by-hop fields
+            return
+        self.headers.append((name, value))
+        if len(name) in (14, 17) and name.lower() in (b"content-length", b"transfer-encoding"):
+            self._framed = True
+
+    def on_headers_complete(self) -> None:
+        if self._started:  # a second answer that nobody asked for
+            self.keep, self._surplus = False, True
+            return
+        self.status = self._parser.get_status_code()
+        if 100 <= self.status < 200:
+            self._interim = True
+            return
+        self._started = True
+        self.keep = self._parser.should_keep_alive() and not self._headless
+        if self.status in (204, 304):
+            self._framed = True
+        if self._head is not None and not self._head.done():
+            self._head.set_result(None)
+        if self._headless:
+            self._framed = self._ended = True
+
+    def on_body(self, data: bytes) -> None:
+        if not self._headless and not self._surplus:
+            self._pieces.append(data)
+
+    def on_message_complete(self) -> None:
+        if self._interim:
+            self._interim = self._framed = False
+            self.headers.clear()
+            self.reason = b""
+        else:
+            self._ended = True
+
+    # --- the exchange's side --------------------------------------------------------------------
+
+    async def ask(
+        self, head: bytes, body: bytes, answer: Answer, headless: bool, idle: float | None
+    ) -> None:
+        """Send a request and wait for the head of its answer.
+
+        Args:
+            body: what of the request's body is there already.
+            idle: seconds the upstream may be silent; None for ever.
+        Raises: StaleConnection, httpx.TransportError.
+        """
+        self._reset()
+        self._answer = answer
+        self._headless = headless
+        self._head = asyncio.get_running_loop().create_future()
+        if self.lost:
+            raise StaleConnection
+        if idle is not None:
+            self.arrived = self._clock()
+            self._watch(idle)
+        if len(body) <= _ONE_WRITE_BYTES:
+            self.write(head + body)
+        else:
+            self.write(head)
+            self.write(body)
+        await self._head
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the socket."""
+        if self._transport is not None and not self.lost:
+            self._transport.write(data)
+
+    async def drain(self) -> None:
+        """Wait until the socket takes bytes again."""
+        if self._writable is not None:
+            await self._writable
+
+    def pause_reading(self) -> None:
+        """Take no bytes from the socket."""
+        if not self._paused and self._transport is not None and not self.lost:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take bytes again."""
+        if self._paused and self._transport is not None and not self.lost:
+            self._paused = False
+            self.arrived = self._clock()  # the silence was ours
+            self._transport.resume_reading()
+
+    def _watch(self, idle: float) -> None:
+        left = self.arrived + idle - self._clock()
+        if left <= 0 and not self._paused:
+            self._fail(httpx.ReadTimeout(f"the upstream was silent for {idle:g} s"))
+            return
+        self._idle = asyncio.get_running_loop().call_later(
+            idle if self._paused else left, self._watch, idle
+        )
+
+    def _fail(self, problem: Exception) -> None:
+        answer = self._answer
+        if self._head is not None and not self._head.done():
+            self._head.set_exception(problem)
+        if answer is not None:
+            answer.fail(problem)
+        self.cut()
+
+    def rest(self) -> bool:
+        """The exchange is over; True if the connection can carry another."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        complete = self._answer is not None and self._answer.complete
+        self._answer = None
+        if self._head is not None and not self._head.done():
+            self._head.cancel()
+        if complete and self.keep and not self.lost and self._writable is None:
+            self.resume_reading()
+            self.reused = True
+            return True
+        self.cut()
+        return False
+
+    def cut(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()

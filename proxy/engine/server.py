@@ -1,0 +1,73 @@
+"""The simulated engine as a process that listens."""
+
+import logging
+import socket
+
+import uvicorn
+
+from proxy import __version__
+from proxy.engine.app import build_app
+from proxy.engine.exchange import Cut
+from proxy.engine.settings import EngineSettings
+
+
+def listen(settings: EngineSettings) -> socket.socket:
+    """A socket that takes connections already. Raises OSError where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+
+
+def url(sock: socket.socket) -> str:
+    """Where a listening socket is reached, such as http://127.0.0.1:8000."""
+    host, port, *_ = sock.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve_engine(settings: EngineSettings, sock: socket.socket | None = None) -> None:
+    """Serves until SIGINT or SIGTERM, then ends open answers and dies of that signal.
+
+    `sock`: what `listen` gave. Raises OSError where there is none and the address cannot be had.
+    """
+    engine_server(settings).run(sockets=[sock or listen(settings)])
+
+
+def engine_server(settings: EngineSettings) -> uvicorn.Server:
+    """The server that `serve_engine` runs, for one who wants to end it by `should_exit`."""
+    return _Server(
+        uvicorn.Config(
+            build_app(settings),
+            loop="uvloop",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=_LOGGING,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            headers=[("server", f"tokometer-engine/{__version__}")],
+        )
+    )
+
+
+class _Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Nobody's answer is worth waiting for here, and an open one would hold Ctrl-C back.
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await super().shutdown(sockets)
+
+
+class _Unplanned(logging.Filter):
+    """Keeps to itself what was meant to happen."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], Cut))
+
+
+_LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"unplanned": {"()": _Unplanned}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "filters": ["unplanned"]}},
+    "loggers": {"uvicorn": {"handlers": ["stderr"], "propagate": False}},
+}

@@ -1,0 +1,45 @@
+"""The proxy's own failures, in the shape of OpenAI's errors, so that every client can read them."""
+
+from typing import NamedTuple
+
+import orjson
+
+from proxy.headers import Pair
+
+
+class Failure(NamedTuple):
+    """A failure of the proxy's own: status, OpenAI's `code`, and one line for people."""
+
+    status: int
+    code: str
+    message: str
+
+    def answer(self) -> tuple[list[Pair], bytes]:
+        """Header pairs and body of the answer that says so."""
+        body = orjson.dumps(
+            {
+                "error": {
+                    "message": self.message,
+                    "type": "proxy_error",
+                    "param": None,
+                    "code": self.code,
+                }
+            }
+        )
+        length = str(len(body)).encode("ascii")
+        return [(b"Content-Type", b"application/json"), (b"Content-Length", length)], body
+
+
+def unreachable(upstream: str, why: str) -> Failure:
+    """The upstream took no connection, or closed it before it answered."""
+    return Failure(502, "upstream_unreachable", f"upstream {upstream} cannot be reached: {why}")
+
+
+def timed_out(upstream: str, why: str) -> Failure:
+    """The upstream did not connect or answer in the time that was set."""
+    return Failure(504, "upstream_timeout", f"upstream {upstream} did not answer in time: {why}")
+
+
+DRAINING = Failure(503, "draining", "this proxy is shutting down: try again, elsewhere")
+NO_ROUTE = Failure(404, "no_upstream", "no upstream has a prefix of this path: see [upstreams]")
+BAD_TARGET = Failure(400, "bad_request_target", "the request target must be a path or an http URL")

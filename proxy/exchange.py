@@ -1,0 +1,194 @@
+"""One request and its answer as the keeper is told of it: begin, progress, end."""
+
+import re
+from typing import Any, cast
+
+from proxy.channel import Begin, End, Output
+from proxy.formats.event import Call, Interface
+from proxy.headers import Pair, value_of
+from proxy.meter import Meter, Outcome
+from proxy.tokens import Learned, Totals
+
+_REQUEST_ID = re.compile(r"[\x20-\x7e]{1,128}")
+# W3C Trace Context, section 3.2: version, trace id, parent id, flags.
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_MAX_MODEL_CHARACTERS = 256
+
+
+class Exchange:
+    """What is known of one exchange.
+
+    Args:
+        number: unique within the worker.
+        request_id: one of ours, for a request that brings none.
+        wall: when it came, seconds since the epoch, for people.
+    """
+
+    __slots__ = (
+        "answered",
+        "call",
+        "code",
+        "meter",
+        "moved",
+        "number",
+        "outcome",
+        "request_id",
+        "t0",
+        "t_end",
+        "trace_id",
+        "upstream",
+        "wall",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        upstream: str,
+        headers: list[Pair],
+        request_id: str,
+        wall: float,
+        call: Call,
+        interface: Interface,
+        learned: Learned,
+        t0: float,
+        stall_seconds: float,
+    ) -> None:
+        self.number = number
+        self.upstream = upstream
+        self.wall = wall
+        asked = value_of(headers, b"x-request-id")
+        self.request_id = asked if _REQUEST_ID.fullmatch(asked) else request_id
+        trace = _TRACEPARENT.fullmatch(value_of(headers, b"traceparent"))
+        self.trace_id = trace[1] if trace and trace[1].strip("0") else None
+        self.call = call
+        self.t0 = self.t_end = t0
+        self.meter = Meter(call, interface.event, learned, t0, stall_seconds)
+        self.code: int | None = None  # the status that the client saw
+        self.answered = False  # by a 2xx
+        self.moved = False  # something is new since the last progress record
+        # Only the line that proves something better changes it.
+        self.outcome = Outcome.ABORTED
+
+    def uploaded(self, at: float) -> None:
+        """The last byte of a body that streamed through has arrived: that is t0."""
+        self.t0 = self.meter.t0 = at
+
+    def begin(self) -> Begin:
+        """It goes to the upstream."""
+        record: Begin = {
+            "kind": "begin",
+            "id": self.number,
+            "upstream": self.upstream,
+            "api": self.call.api,
+            "stream": self.call.stream,
+            "at": self.t0,
+            "trace": self.trace_id or self.request_id,
+        }
+        if self.call.model:
+            record["model"] = self.call.model[:_MAX_MODEL_CHARACTERS]
+        return record
+
+    def progress(self) -> Output | None:
+        """What moved since the last such record; None if nothing did."""
+        self.moved = False
+        meter = self.meter
+        moved = meter.progress() if self.answered else None
+        if moved is None:
+            return None
+        record: Output = {
+            "kind": "output",
+            "id": self.number,
+            "last_at": meter.last_at,
+            "tokens": moved.tokens,
+            "characters": moved.characters,
+            "gaps": moved.gaps,
+        }
+        if meter.model:
+            record["model"] = meter.model[:_MAX_MODEL_CHARACTERS]
+        if moved.first and meter.ttft is not None and meter.first_at is not None:
+            record["ttft_seconds"] = meter.ttft
+            record["first_at"] = meter.first_at
+        if moved.visible and meter.ttfv is not None:
+            record["ttfv_seconds"] = meter.ttfv
+        return record
+
+    def end(self) -> End:
+        """All of it, now that it is over. Teaches the model's ratios where it was counted."""
+        meter = self.meter
+        totals = meter.totals()
+        if self.outcome is Outcome.COMPLETED and self.answered:
+            meter.learn(totals)
+        record: dict[str, Any] = {
+            "kind": "end",
+            "id": self.number,
+            "time": self.wall,
+            "at": self.t_end,
+            "request_id": self.request_id,
+            "trace_id": self.trace_id,
+            "upstream": self.upstream,
+            "model": meter.model[:_MAX_MODEL_CHARACTERS] if meter.model else None,
+            "api": self.call.api,
+            "stream": meter.stream,
+            "outcome": self.outcome.value,
+            "code": self.code,
+            "answered": self.answered,
+            "headers_seconds": meter.headers_at and meter.headers_at - self.t0,
+            "duration_seconds": max(0.0, self.t_end - self.t0),
+            "client_wait_seconds": meter.wait,
+            "chunks": meter.chunks,
+            "context": self._context(totals),
+            "finish_reason": meter.finish,
+            "engine": meter.engine or None,
+        }
+        record |= self._tokens(totals) | self._speed(totals)
+        return cast(End, {key: value for key, value in record.items() if value is not None})
+
+    def _context(self, totals: Totals) -> int | None:
+        """Prompt tokens: the upstream's own count, else the estimate made at arrival."""
+        if totals.prompt is not None:
+            return totals.prompt
+        characters = self.call.prompt_characters
+        return self.meter.learned.prompt(characters) if characters else None
+
+    def _tokens(self, totals: Totals) -> dict[str, Any]:
+        return {
+            "token_source": totals.source,
+            "prompt_tokens": totals.prompt,
+            "cached_prompt_tokens": totals.cached,
+            "output_tokens": totals.output,
+            "reasoning_tokens": totals.reasoning,
+            "output_characters": self.meter.characters or None,
+        }
+
+    def _speed(self, totals: Totals) -> dict[str, Any]:
+        """Times and rates; a stream without a decode rate says why."""
+        meter = self.meter
+        if not meter.stream:
+            return {}
+        speed: dict[str, Any] = {
+            "ttft_seconds": meter.ttft,
+            "ttfv_seconds": meter.ttfv,
+            "first_at": meter.first_at,
+            "last_at": meter.last_at or None,
+            "max_gap_seconds": meter.max_gap or None,
+            "stalls": meter.stalls,
+            "stalled_seconds": meter.stalled or None,
+        }
+        rate, skipped = meter.decode_rate(totals.output)
+        if self.outcome is not Outcome.COMPLETED:
+            rate, skipped = None, skipped if skipped in _UNREADABLE else "not_completed"
+        elif totals.prompt and meter.ttft:
+            speed["prefill_tokens_per_second"] = _prefill(totals, meter.ttft)
+        if self.answered:
+            speed["decode_tokens_per_second"] = rate
+            speed["skipped"] = skipped
+        return speed
+
+
+_UNREADABLE = ("encoding", "too_large", "malformed")
+
+
+def _prefill(totals: Totals, ttft: float) -> float | None:
+    """Uncached prompt tokens per second of TTFT."""
+    uncached = (totals.prompt or 0) - (totals.cached or 0)
+    return uncached / ttft if uncached > 0 else None

@@ -1,0 +1,113 @@
+"""What a worker tells the keeper: exchanges that began, moved and ended, and its own delays.
+
+On the path of a chunk there is only a list append; the rest is done a few times a second.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from proxy.channel import Connected, Delays, Identity, Record
+from proxy.exchange import Exchange
+
+
+class Outlet(Protocol):
+    """Where records go (`channel.Sender`)."""
+
+    def put(self, record: Record) -> None:
+        """Take a record."""
+        ...
+
+    def wake(self) -> None:
+        """Something moved: collect it soon."""
+        ...
+
+
+Open = Callable[[Callable[[], None], Callable[[], list[Record]]], Outlet]
+
+
+class Ledger:
+    """The exchanges of one worker.
+
+    Args:
+        outlet: makes the outlet from the functions that it is to call: `collect` before each
+            batch, and `snapshot` for what a new keeper must know.
+    """
+
+    def __init__(self, outlet: Open) -> None:
+        self._running: dict[int, Exchange] = {}
+        self._moved: list[Exchange] = []
+        self._lag: list[float] = []
+        self._overhead: dict[str, list[float]] = {}
+        self._servers: dict[str, str] = {}
+        self._outlet = outlet(self.collect, self.snapshot)
+
+    def begin(self, exchange: Exchange) -> None:
+        """It goes to the upstream."""
+        self._running[exchange.number] = exchange
+        self._outlet.put(exchange.begin())
+
+    def moved(self, exchange: Exchange) -> None:
+        """A chunk of it arrived, the first since the last batch."""
+        exchange.moved = True
+        self._moved.append(exchange)
+        self._outlet.wake()
+
+    def end(self, exchange: Exchange) -> None:
+        """It is over."""
+        if exchange.moved:
+            self._moved.remove(exchange)
+            self._progress(exchange)
+        del self._running[exchange.number]
+        self._outlet.put(exchange.end())
+
+    def _progress(self, exchange: Exchange) -> None:
+        record = exchange.progress()
+        if record is not None:
+            self._outlet.put(record)
+
+    def overhead(self, upstream: str) -> list[float]:
+        """Where delays between a chunk's read and its hand-over go, seconds."""
+        return self._overhead.setdefault(upstream, [])
+
+    def lag(self, seconds: float) -> None:
+        """The event loop was that late."""
+        self._lag.append(seconds)
+        self._outlet.wake()
+
+    def connected(self, upstream: str, seconds: float | None) -> None:
+        """A new connection took so long, or failed."""
+        record: Connected = {"kind": "connected", "upstream": upstream}
+        if seconds is not None:
+            record["seconds"] = seconds
+        self._outlet.put(record)
+
+    def server(self, upstream: str, name: str) -> None:
+        """An answer carried this `Server` header."""
+        if name and self._servers.get(upstream) != name:
+            self._servers[upstream] = name
+            self._outlet.put(self._identity(upstream, name))
+
+    @staticmethod
+    def _identity(upstream: str, name: str) -> Identity:
+        return {"kind": "identity", "upstream": upstream, "server": name[:128]}
+
+    def collect(self) -> None:
+        """Put what moved since the last batch."""
+        moved, self._moved = self._moved, []
+        for exchange in moved:
+            self._progress(exchange)
+        if self._lag or any(self._overhead.values()):
+            self._outlet.put(self._delays())
+
+    def _delays(self) -> Delays:
+        record: Delays = {"kind": "delays", "lag": self._lag, "overhead": {}}
+        self._lag = []
+        for upstream, seconds in self._overhead.items():
+            record["overhead"][upstream] = seconds.copy()
+            seconds.clear()  # the list stays the same: running exchanges hold it
+        return record
+
+    def snapshot(self) -> list[Record]:
+        """What a keeper that has just come must know."""
+        servers = [self._identity(u, name) for u, name in self._servers.items()]
+        return [*(exchange.begin() for exchange in self._running.values()), *servers]

@@ -1,0 +1,396 @@
+"""Events and their arrival times to TTFT, decode rate and the rest: SPEC of every number we show.
+
+Pure: no clock, no I/O; times come in as seconds of one monotonic clock.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from proxy.encoding import Decoder, Undecodable, decoder
+from proxy.formats.event import Call, Event
+from proxy.framing import Framing, Payload, framing_of, is_stream
+from proxy.tokens import Counts, Learned, Totals
+
+# Client wait over this share of the decode phase makes the rate the client's, not the server's.
+CLIENT_LIMITED = 0.1
+
+
+class Outcome(StrEnum):
+    """How an exchange ended."""
+
+    COMPLETED = "completed"
+    REJECTED = "rejected"  # upstream 4xx, 5xx
+    ERROR_MIDSTREAM = "error_midstream"  # an error event inside a 200
+    TRUNCATED = "truncated"  # the upstream died, or the stream lacks its terminator
+    CLIENT_CLOSED = "client_closed"
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    ABORTED = "aborted"  # the proxy cut it
+
+
+@dataclass(slots=True)
+class Progress:
+    """What moved since the last look at a running stream."""
+
+    tokens: int
+    characters: int
+    gaps: list[float]
+    first: bool  # TTFT is new
+    visible: bool  # time to first visible output is new
+
+
+class Meter:
+    """One answer, read as it arrives.
+
+    Call `head` once, `read` for each read of the upstream in order, `waited` for each time the
+    client held things up, `end` at the end of the body; then `measurement`.
+
+    Args:
+        call: what was asked for.
+        event: the interface's reader (`formats.event.Interface.event`).
+        t0: arrival of the request's last byte, seconds.
+        stall_seconds: chunk gaps over this are stalls.
+    """
+
+    __slots__ = (
+        "_call",
+        "_characters_told",
+        "_counts",
+        "_decoder",
+        "_done",
+        "_event",
+        "_exact",
+        "_exact_events",
+        "_failed",
+        "_finished",
+        "_first_characters",
+        "_first_tokens",
+        "_first_told",
+        "_framing",
+        "_last_index",
+        "_named",
+        "_reads",
+        "_so_far",
+        "_stall",
+        "_tokens_told",
+        "_unread",
+        "_visible_told",
+        "_wait_at_first",
+        "_wait_at_last",
+        "_whole",
+        "characters",
+        "chunks",
+        "error",
+        "events",
+        "finish",
+        "first_at",
+        "gaps",
+        "headers_at",
+        "hidden",
+        "last_at",
+        "learned",
+        "max_gap",
+        "model",
+        "stalled",
+        "stalls",
+        "stream",
+        "t0",
+        "visible_at",
+        "wait",
+    )
+
+    def __init__(
+        self,
+        call: Call,
+        event: Callable[[dict[str, Any], str], Event | None],
+        learned: Learned,
+        t0: float,
+        stall_seconds: float,
+    ) -> None:
+        self._call = call
+        self._event = event
+        self.t0 = t0
+        self._stall = stall_seconds
+        self.learned = learned
+        self.model = call.model
+        self._named = False  # the answer named its model
+        self.stream = call.stream  # until the answer's head says what it is
+        self.headers_at: float | None = None
+        self._framing: Framing | None = None
+        self._decoder: Decoder | None = None
+        self._unread: str | None = None  # why the rest is not read: a reason of `skipped`
+
+        self.chunks = 0
+        self.events = 0  # output events
+        self.characters = 0
+        self.hidden = 0  # characters of reasoning among them
+        self.first_at: float | None = None
+        self.visible_at: float | None = None
+        self.last_at = 0.0
+        self._reads = 0  # output-bearing ones
+        self._first_characters = 0
+        self._first_tokens: int | None = None
+        self._whole = 0
+        self._exact = 0
+        self._exact_events = 0
+        self._so_far: int | None = None
+        self._counts = Counts()
+
+        self.gaps: list[float] = []
+        self.max_gap = 0.0
+        self.stalls = 0
+        self.stalled = 0.0
+        self.wait = 0.0
+        self._wait_at_first = self._wait_at_last = 0.0
+
+        self.finish: str | None = None
+        self.error = False
+        self._done = False
+        self._failed = False  # something in it was not JSON
+        self._finished = 0
+        self._last_index = 0
+
+        self._tokens_told = self._characters_told = 0
+        self._first_told = self._visible_told = False
+
+    # --- what comes in --------------------------------------------------------------------------
+
+    def head(self, status: int, content_type: str, encoding: str, at: float) -> None:
+        """The response head has arrived at `at`. Only a 2xx is read."""
+        self.headers_at = at
+        self.stream = is_stream(content_type)
+        if not 200 <= status < 300 or self._call.api == "other":
+            return
+        self._framing = framing_of(content_type)
+        try:
+            self._decoder = decoder(encoding)
+        except Undecodable:
+            self._give_up("encoding")
+
+    def _give_up(self, reason: str) -> None:
+        self._unread = reason
+        self._framing = None
+
+    def read(self, data: bytes, at: float) -> None:
+        """One read of the upstream, arrived at `at`."""
+        self.chunks += 1
+        framing = self._framing
+        if framing is None:
+            return
+        if self._decoder is not None:
+            try:
+                data = self._decoder.feed(data)
+            except Undecodable:
+                self._give_up("encoding")
+                return
+        self._take(framing.feed(data), at)
+        if framing.overflowed:
+            self._give_up("too_large")
+
+    def waited(self, seconds: float) -> None:
+        """The client did not take bytes for so long."""
+        self.wait += seconds
+
+    def end(self, at: float) -> None:
+        """The body ended cleanly; its last byte had arrived at `at`."""
+        if self._framing is not None:
+            self._take(self._framing.end(), at)
+
+    def _take(self, payloads: list[Payload], at: float) -> None:
+        output = False
+        for data, name in payloads:
+            output |= self._payload(data, name, at)
+        if output and self.stream:
+            self._output_read(at)
+
+    def _payload(self, data: bytes, name: bytes, at: float) -> bool:
+        """Take one payload; True if it carried output."""
+        if data.startswith(b"[DONE]"):
+            self._done = True
+            return False
+        try:
+            body = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            self._failed |= bool(data.strip())
+            return False
+        if type(body) is not dict:
+            return False
+        event = self._event(body, name.decode("latin-1") if name else "")
+        if event is None:
+            return False
+        if (
+            event.usage is not None
+            or event.finish
+            or event.end
+            or event.error
+            or event.engine
+            or (event.model and not self._named)
+        ):
+            self._report(event)
+        if event.tokens:
+            self._exact += event.tokens
+        if event.so_far:
+            self._so_far = event.so_far
+        return bool(event.visible or event.hidden) and self._output(event, at)
+
+    def _report(self, event: Event) -> None:
+        """What an event says beside its text."""
+        if event.model and not self._named:
+            self.model = event.model
+            self._named = True
+        if event.usage is not None:
+            self._counts.take(event.usage, event.usage_only)
+        if event.engine:
+            self._counts.engine |= event.engine
+        self.finish = event.finish or self.finish
+        self._finished += event.finished
+        self._done |= event.end
+        self.error |= event.error
+
+    def _output(self, event: Event, at: float) -> bool:
+        new = event.visible + event.hidden
+        if event.whole:
+            new, self._whole = max(0, new - self._whole), max(new, self._whole)
+            if event.end and self.events and self.stream:
+                return False  # repeats what came in deltas
+            if not new:
+                return False
+        if event.index > self._last_index:
+            self._last_index = event.index
+        self.events += 1
+        self.characters += new
+        self.hidden += min(new, event.hidden)
+        if event.tokens:
+            self._exact_events += 1
+        if self.stream:
+            if self.first_at is None:
+                self._first(event, new, at)
+            if event.visible and self.visible_at is None:
+                self.visible_at = at
+        return True
+
+    def _first(self, event: Event, new: int, at: float) -> None:
+        self.first_at = at
+        self._first_characters = new
+        # Tokens that a parser had swallowed before belong to the first event that shows them.
+        if self._call.choices == 1:
+            self._first_tokens = event.so_far or (self._exact if event.tokens else None)
+        else:
+            self._first_tokens = event.tokens or event.so_far
+        self._wait_at_first = self.wait
+
+    def _output_read(self, at: float) -> None:
+        self._reads += 1
+        if self._reads > 1:
+            gap = max(0.0, at - self.last_at - (self.wait - self._wait_at_last))
+            self.gaps.append(gap)
+            if gap > self.max_gap:
+                self.max_gap = gap
+            if gap > self._stall:
+                self.stalls += 1
+                self.stalled += gap
+        self.last_at = at
+        self._wait_at_last = self.wait
+
+    # --- what comes out -------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> bool:
+        """The answer's logical end was seen: a terminal event, or every choice's finish reason."""
+        return self._done or self._finished > self._last_index
+
+    @property
+    def readable(self) -> bool:
+        """Whether an end could be seen at all."""
+        return self._framing is not None and self._unread is None
+
+    def tokens_so_far(self) -> int:
+        """Output tokens up to now, as well as can be told while the stream runs."""
+        if self._so_far is not None and self._call.choices == 1:
+            return self._so_far
+        exact = self._exact_count()
+        return self.learned.output(self.characters, self.events) if exact is None else exact
+
+    def _exact_count(self) -> int | None:
+        """Tokens by ids or logprobs, if every output event had them."""
+        return self._exact if self.events and self._exact_events == self.events else None
+
+    def progress(self) -> Progress | None:
+        """What moved since the last call; None if nothing did."""
+        tokens = max(0, self.tokens_so_far() - self._tokens_told) if self.events else 0
+        characters = self.characters - self._characters_told
+        first = self.first_at is not None and not self._first_told
+        visible = self.visible_at is not None and not self._visible_told
+        if not (tokens or characters or first or visible or self.gaps):
+            return None
+        gaps, self.gaps = self.gaps, []
+        self._tokens_told += tokens
+        self._characters_told = self.characters
+        self._first_told |= first
+        self._visible_told |= visible
+        return Progress(tokens, characters, gaps, first, visible)
+
+    @property
+    def ttft(self) -> float | None:
+        """Seconds from `t0` to the first output event; streams only."""
+        return None if self.first_at is None else self.first_at - self.t0
+
+    @property
+    def ttfv(self) -> float | None:
+        """Seconds from `t0` to the first output event that is not reasoning; streams only."""
+        return None if self.visible_at is None else self.visible_at - self.t0
+
+    def totals(self) -> Totals:
+        """The exchange's tokens from the best source there is."""
+        estimate = self.learned.output(self.characters, self.events) if self.events else None
+        exact = self._exact_count()
+        if exact is None and self._so_far is not None and self._call.choices == 1:
+            exact = self._so_far
+        return self._counts.totals(self._call.choices, self.events > 0, exact, estimate)
+
+    @property
+    def engine(self) -> dict[str, float]:
+        """The engine's own figures (`formats.event.ENGINE_KEYS`)."""
+        return self._counts.engine
+
+    def learn(self, totals: Totals) -> None:
+        """Teach the model's ratios from an exchange that completed and was counted."""
+        shown = not totals.reasoning or self.hidden  # else reasoning was counted but not sent
+        if totals.source in ("usage", "engine") and totals.output and shown and self.stream:
+            self.learned.learn_output(totals.output, self.characters, self.events)
+        if totals.prompt and self._call.prompt_characters:
+            self.learned.learn_prompt(totals.prompt, self._call.prompt_characters)
+
+    def decode_rate(self, tokens: int | None) -> tuple[float | None, str | None]:
+        """(N - n1) / (t_last - t_first) in tokens per second, or why there is none.
+
+        Args:
+            tokens: N, the exchange's output tokens.
+        """
+        if self._unread or self._failed:
+            return None, self._unread or "malformed"
+        if self.first_at is None:
+            return None, "no_output"
+        if tokens is None:
+            return None, "no_count"
+        phase = self.last_at - self.first_at
+        first = self.first_event_tokens(tokens)
+        if tokens <= 1:
+            return None, "one_token"
+        if self._reads < 2 or phase <= 0:
+            return None, "one_read"
+        if tokens <= first:
+            return None, "one_token"
+        if self._wait_at_last - self._wait_at_first > CLIENT_LIMITED * phase:
+            return None, "client_limited"
+        return (tokens - first) / phase, None
+
+    def first_event_tokens(self, tokens: int) -> float:
+        """n1: exact where the stream tells, else N shared out by characters; at least 1."""
+        if self._first_tokens is not None:
+            return max(1, self._first_tokens)
+        return max(1.0, tokens * self._first_characters / max(1, self.characters))

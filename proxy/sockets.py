@@ -1,0 +1,116 @@
+"""The listening sockets: all are bound before anything is forked, so that a failure is one line."""
+
+import contextlib
+import errno
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from proxy.config import Config
+from proxy.settings import SettingError
+
+# The kernel lowers it to what it allows.
+BACKLOG = 4096
+# Linux spreads connections over the sockets of a port; elsewhere one of them would get all.
+SPREADS = sys.platform == "linux"
+# A Unix socket's path may have about 100 characters, which some TMPDIRs use up alone.
+LONGEST_FOLDER = 70
+
+
+def listen(host: str, port: int, setting: str = "") -> socket.socket:
+    """A listening socket. `setting`: what the settings' names begin with, empty or `admin_`."""
+    with _explained(host, port, setting):
+        return _bound(host, port, shared=False)
+
+
+def listen_shared(host: str, port: int, count: int) -> list[socket.socket]:
+    """One listening socket for each of `count` processes, on the same port."""
+    first = listen(host, port)
+    if count == 1 or not SPREADS:
+        return [first] * count
+    # Sockets that share a port would also share it with another program's: the one that does
+    # not has just shown that the port was free.
+    port = first.getsockname()[1]
+    first.close()
+    with _explained(host, port, ""):
+        return [_bound(host, port, shared=True) for _ in range(count)]
+
+
+def _bound(host: str, port: int, shared: bool) -> socket.socket:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # A name that has both is more often used by clients of the older kind.
+    family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(address)
+        bound.listen(BACKLOG)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+@contextlib.contextmanager
+def _explained(host: str, port: int, setting: str) -> Iterator[None]:
+    """Turns the system's errors into SettingError."""
+    flag = "--" + setting.replace("_", "-")
+    try:
+        yield
+    except (OSError, UnicodeError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        raise SettingError(
+            {
+                errno.EADDRINUSE: f"{setting}port: {host}:{port} is in use: stop what listens "
+                f"there, or choose another port with {flag}port",
+                errno.EACCES: f"{setting}port: not allowed to listen on {host}:{port}: choose a "
+                f"port from 1024 up with {flag}port",
+            }.get(
+                number or 0,
+                f"{setting}host: cannot listen on {host} ({error}): give an address of this "
+                f"machine with {flag}host",
+            )
+        ) from None
+
+
+@dataclass(frozen=True)
+class Sockets:
+    """All listening sockets: one of `data` for each worker; `channel` is on `channel_path`."""
+
+    data: list[socket.socket]
+    admin: socket.socket
+    channel: socket.socket
+    channel_path: str
+
+    def keep(self, *kept: socket.socket) -> None:
+        """Closes all others: what a process does not serve it must not hold open."""
+        for one in (*self.data, self.admin, self.channel):
+            if one not in kept:
+                one.close()
+
+
+@contextlib.contextmanager
+def opened(config: Config) -> Iterator[Sockets]:
+    """The sockets that the settings ask for. Raises SettingError."""
+    data = listen_shared(config.host, config.port, config.workers)
+    admin = listen(config.admin_host, config.admin_port, "admin_")
+    with _private_folder() as folder, socket.socket(socket.AF_UNIX) as channel:
+        path = str(Path(folder, "channel"))
+        channel.bind(path)
+        channel.listen(BACKLOG)
+        sockets = Sockets(data, admin, channel, path)
+        yield sockets
+        sockets.keep()
+
+
+def _private_folder() -> "tempfile.TemporaryDirectory[str]":
+    """Which only this user can enter, with a short path."""
+    folder = tempfile.gettempdir()
+    return tempfile.TemporaryDirectory(
+        prefix="tokometer-", dir=folder if len(folder) <= LONGEST_FOLDER else "/tmp"
+    )

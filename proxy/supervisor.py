@@ -1,0 +1,266 @@
+"""The parent of all processes: it binds, forks, replaces who dies, and stops them in order.
+
+It runs no event loop and no threads and handles no traffic, so that it is always there. Workers
+carry traffic, one listening socket each; the keeper serves the admin port. The sockets are kept
+open here, so that connections which wait in a dead worker's queue are its successor's.
+"""
+
+import gc
+import math
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from proxy import __version__
+from proxy.child import Lifeline, fork
+from proxy.config import Config
+from proxy.sockets import Sockets, opened
+
+RunWorker = Callable[[Config, int, socket.socket, str], None]
+RunKeeper = Callable[[Config, socket.socket, socket.socket], None]
+
+STOPS = (signal.SIGTERM, signal.SIGINT)
+HANDLED = (*STOPS, signal.SIGCHLD)
+MARGIN = 5.0  # seconds, for what a process does once its streams have ended
+STARTED = 1.0  # seconds; who dies sooner waits longer each time before the next try
+LONGEST_WAIT = 10.0
+TWICE = 0.1  # seconds: `timeout` and others signal a process and its group, which is one wish
+LOOK_AGAIN = 0.05  # seconds between two looks whether everything is ready
+
+
+class Hurry(Exception):
+    """A second signal: end at once."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.code = 128 + number  # what shells say of a program that a signal ended
+
+
+class Failed(Exception):
+    """A process could not start."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(slots=True)
+class Child:
+    """A process that there has to be; `pid` is 0 while it is not there. Times of the clock."""
+
+    name: str
+    run: Callable[[], None]
+    pid: int = 0
+    started: float = 0.0
+    due: float = 0.0
+    early: int = 0  # deaths soon after the start, in a row
+
+
+class Signals:
+    """Signals to this process; `wait` returns early when one comes."""
+
+    def __init__(self) -> None:
+        self._stops: list[tuple[int, float]] = []
+        self._last = -math.inf
+        self._wake, woken = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(woken, False)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        for number in HANDLED:
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _: object) -> None:
+        if number in STOPS:
+            self._stops.append((number, time.monotonic()))
+
+    def wait(self, seconds: float | None) -> None:
+        """For a signal, at most `seconds`."""
+        if select.select([self._wake], [], [], seconds)[0]:
+            os.read(self._wake, 4096)
+
+    def stop(self) -> int:
+        """The next one that says to stop, taken out; 0 if there is none."""
+        while self._stops:
+            number, at = self._stops.pop(0)
+            if at - self._last > TWICE:
+                self._last = at
+                return number
+        return 0
+
+
+class Supervisor:
+    """Runs one keeper and `config.workers` workers on `sockets` until a signal says to stop.
+
+    `run_worker(config, slot, listener, channel_path)` and `run_keeper(config, admin, channel)` are
+    what the children do: each returns once it has done what SIGTERM asks for.
+    """
+
+    def __init__(
+        self, config: Config, sockets: Sockets, run_worker: RunWorker, run_keeper: RunKeeper
+    ) -> None:
+        self._config = config
+        self._sockets = sockets
+        self._run_worker = run_worker
+        self._run_keeper = run_keeper
+        self._keeper = Child("keeper", self._as_keeper)
+        self._workers = [
+            Child(f"worker {slot}", partial(self._as_worker, slot))
+            for slot in range(config.workers)
+        ]
+        self._children = [self._keeper, *self._workers]
+        self._lifeline = Lifeline()
+        self._signals = Signals()
+        self._ready = False
+
+    def run(self) -> int:
+        """The exit code, when all is over."""
+        try:
+            while not self._signals.stop():
+                self._start()
+                self._announce()
+                self._signals.wait(self._patience())
+                self._reap()
+            self._drain()
+        except (Hurry, Failed) as end:
+            return end.code
+        finally:
+            self._kill(self._children)
+        return 0
+
+    # --- what children do -----------------------------------------------------------------------
+
+    def _as_worker(self, slot: int) -> None:
+        listener = self._sockets.data[slot]
+        self._sockets.keep(listener)
+        self._run_worker(self._config, slot, listener, self._sockets.channel_path)
+
+    def _as_keeper(self) -> None:
+        self._sockets.keep(self._sockets.admin, self._sockets.channel)
+        self._run_keeper(self._config, self._sockets.admin, self._sockets.channel)
+
+    # --- running --------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        now = time.monotonic()
+        for child in self._children:
+            if not child.pid and child.due <= now:
+                child.pid = fork(child.name, child.run, HANDLED, self._lifeline)
+                child.started = now
+
+    def _announce(self) -> None:
+        if not self._ready and _answers(self._sockets.admin):
+            self._ready = True
+            print(_greeting(self._config, self._sockets), file=sys.stderr, flush=True)
+
+    def _patience(self) -> float | None:
+        """Seconds until there is something to do, None until a signal."""
+        if not self._ready:
+            return LOOK_AGAIN
+        due = [child.due for child in self._children if not child.pid]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _reap(self) -> None:
+        """Notes who has died and when it shall be there again."""
+        for child, code in self._ended():
+            if not self._ready and code > 0:
+                raise Failed(code)
+            now = time.monotonic()
+            child.early = child.early + 1 if now - child.started < STARTED else 0
+            child.due = now + _wait(child.early)
+            how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+            print(f"tokometer: {child.name} {how}, starting another", file=sys.stderr, flush=True)
+
+    def _ended(self) -> Iterator[tuple[Child, int]]:
+        """Children that have ended since the last call, with exit code or minus the signal."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            for child in self._children:
+                if child.pid == pid:
+                    child.pid = 0
+                    yield child, os.waitstatus_to_exitcode(status)
+
+    # --- stopping -------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        """Workers first: while their streams end, the keeper still tells of them."""
+        self._sockets.keep(self._sockets.admin, self._sockets.channel)
+        self._end(self._workers, self._config.drain_seconds + MARGIN)
+        self._end([self._keeper], MARGIN)
+
+    def _end(self, children: Sequence[Child], seconds: float) -> None:
+        """Asks them to end and waits for it, then makes them."""
+        _signal(children, signal.SIGTERM)
+        deadline = time.monotonic() + seconds
+        while any(child.pid for child in children) and time.monotonic() < deadline:
+            self._signals.wait(max(0.0, deadline - time.monotonic()))
+            if number := self._signals.stop():
+                raise Hurry(number)
+            for _ in self._ended():
+                pass
+        self._kill(children)
+
+    def _kill(self, children: Sequence[Child]) -> None:
+        _signal(children, signal.SIGKILL)
+        for child in children:
+            if child.pid:
+                os.waitpid(child.pid, 0)
+                child.pid = 0
+
+
+def _signal(children: Iterable[Child], number: int) -> None:
+    for child in children:
+        if child.pid:
+            os.kill(child.pid, number)
+
+
+def _wait(early: int) -> float:
+    """Seconds until a process is started again that died `early` times soon after its start."""
+    return min(0.05 * 2**early, LONGEST_WAIT) if early else 0.0
+
+
+def _answers(admin: socket.socket) -> bool:
+    """Whether the keeper says that the proxy is ready."""
+    try:
+        with socket.create_connection(admin.getsockname()[:2], timeout=1) as client:
+            client.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            return client.recv(64).startswith(b"HTTP/1.1 200 ")
+    except OSError:
+        return False
+
+
+def _greeting(config: Config, sockets: Sockets) -> str:
+    targets = [
+        upstream.url if upstream.prefix == "/" else f"{upstream.prefix} {upstream.url}"
+        for upstream in config.upstreams
+    ]
+    return (
+        f"tokometer {__version__}: {_url(sockets.data[0])} -> {', '.join(targets)}"
+        f" · metrics {_url(sockets.admin)}/metrics"
+    )
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(config: Config) -> int:
+    """Runs the proxy until it is told to stop; the exit code. Raises SettingError."""
+    with opened(config) as sockets:
+        from proxy.app import run_keeper, run_worker
+
+        # What is loaded by now stays shared between the processes, and is never looked through.
+        gc.collect()
+        gc.freeze()
+        return Supervisor(config, sockets, run_worker, run_keeper).run()

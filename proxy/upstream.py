@@ -1,0 +1,173 @@
+"""Exchanges with inference servers: httpx's transport interface over a pool of connections.
+
+httpx's own transport spends ten times as much on a chunk and knows no arrival times. Requests,
+answers, errors and the seam are httpx's, so that another transport can be put in.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from proxy.connection import Answer, Clock, Connection, StaleConnection
+
+
+class Transport(httpx.AsyncBaseTransport):
+    """A pool of connections behind httpx's transport interface.
+
+    Request extensions: `target` (bytes, as in httpcore: the request target as it came),
+    `timeout` (`{"connect": seconds, "read": seconds}`, None or absent for none).
+
+    Args:
+        keepalive: seconds after which an idle connection is dropped.
+        tls: for https; None for the system's trust.
+        connected: called with the seconds that each new connection took, or None if it failed.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        keepalive: float,
+        tls: ssl.SSLContext | None = None,
+        connected: Callable[[float | None], None] = lambda seconds: None,
+    ) -> None:
+        self._clock = clock
+        self._keepalive = keepalive
+        self._tls = tls
+        self._connected = connected
+        self._idle: dict[tuple[str, str, int], list[Connection]] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request, return its answer as soon as the head is there.
+
+        Raises: httpx.TransportError.
+        """
+        timeout: dict[str, Any] = request.extensions.get("timeout", {})
+        body = request.stream
+        if not isinstance(body, httpx.ByteStream):  # cannot be sent twice: on a fresh connection
+            return await self._exchange(request, None, timeout)
+        try:
+            return await self._exchange(request, self._take(_origin(request)), timeout)
+        except StaleConnection:
+            return await self._exchange(request, None, timeout)
+
+    async def _exchange(
+        self, request: httpx.Request, connection: Connection | None, timeout: dict[str, Any]
+    ) -> httpx.Response:
+        origin = _origin(request)
+        if connection is None:
+            connection = await self._connect(origin, timeout.get("connect"))
+        answer = Answer(connection, lambda c: self._release(origin, c))
+        try:
+            body = b""
+            if isinstance(request.stream, httpx.ByteStream):
+                body = b"".join([piece async for piece in request.stream])
+            else:
+                upload = asyncio.get_running_loop().create_task(_upload(request, connection))
+                answer.owns(upload)
+            headless = request.method == "HEAD"
+            await connection.ask(_head(request), body, answer, headless, timeout.get("read"))
+        except BaseException:
+            answer.close()
+            raise
+        return httpx.Response(
+            connection.status,
+            headers=connection.headers,
+            stream=answer,
+            extensions={"reason_phrase": connection.reason, "arrived": connection.arrived},
+        )
+
+    async def _connect(self, origin: tuple[str, str, int], limit: float | None) -> Connection:
+        scheme, host, port = origin
+        tls = None
+        if scheme == "https":
+            tls = self._tls = self._tls or ssl.create_default_context()
+        loop = asyncio.get_running_loop()
+        began = self._clock()
+        try:
+            async with asyncio.timeout(limit):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self._clock), host, port, ssl=tls
+                )
+        except TimeoutError:
+            self._connected(None)
+            raise httpx.ConnectTimeout(f"no connection within {limit:g} s") from None
+        except (OSError, ssl.SSLError, UnicodeError) as problem:
+            self._connected(None)
+            raise httpx.ConnectError(str(problem)) from None
+        self._connected(self._clock() - began)
+        return connection
+
+    # --- the pool -------------------------------------------------------------------------------
+
+    def _take(self, origin: tuple[str, str, int]) -> Connection | None:
+        """The connection that rested least, if any is still good."""
+        idle = self._idle.get(origin, [])
+        while idle:
+            connection = idle.pop()
+            if not connection.lost and self._clock() - connection.idle_since < self._keepalive:
+                return connection
+            connection.cut()
+        return None
+
+    def _release(self, origin: tuple[str, str, int], connection: Connection) -> None:
+        if not connection.rest():
+            return
+        connection.idle_since = self._clock()
+        self._idle.setdefault(origin, []).append(connection)
+        if self._sweeper is None:
+            self._sweep_later()
+
+    def _sweep_later(self) -> None:
+        self._sweeper = asyncio.get_running_loop().call_later(self._keepalive, self._sweep)
+
+    def _sweep(self) -> None:
+        """Drop what has rested too long; the server would do so soon."""
+        oldest = self._clock() - self._keepalive
+        self._sweeper = None
+        for idle in self._idle.values():
+            for connection in [c for c in idle if c.lost or c.idle_since <= oldest]:
+                idle.remove(connection)
+                connection.cut()
+        if any(self._idle.values()):
+            self._sweep_later()
+
+    async def aclose(self) -> None:
+        """Drop all idle connections."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        for idle in self._idle.values():
+            for connection in idle:
+                connection.cut()
+        self._idle.clear()
+
+
+def _origin(request: httpx.Request) -> tuple[str, str, int]:
+    url = request.url
+    return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
+
+
+def _head(request: httpx.Request) -> bytes:
+    target = request.extensions.get("target", request.url.raw_path)
+    lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode("ascii"), target)]
+    lines += [b"%b: %b\r\n" % pair for pair in request.headers.raw]
+    lines.append(b"\r\n")
+    return b"".join(lines)
+
+
+async def _upload(request: httpx.Request, connection: Connection) -> None:
+    """Send a body that is still on its way, in chunks unless its length is known."""
+    chunked = "transfer-encoding" in request.headers
+    assert isinstance(request.stream, httpx.AsyncByteStream)
+    async for data in request.stream:
+        if data:
+            connection.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
+            await connection.drain()
+        if connection.lost:
+            return
+    if chunked:
+        connection.write(b"0\r\n\r\n")

@@ -1,0 +1,1 @@
+"""A real engine behind a real tokometer; see run.py."""

@@ -1,0 +1,178 @@
+"""Streams as users start them: the official clients, pointed at tokometer.
+
+Each function reads one stream and returns what the engine said about it, as far as the client was
+told. An `Ask` with `leave_after` is abandoned after that many events with output.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+
+SECONDS = 300.0  # for a whole stream
+FAILURES = (openai.APIError, anthropic.APIError, httpx.HTTPError)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One stream to start."""
+
+    request_id: str
+    prompt: str
+    max_tokens: int
+    wants_usage: bool = True
+    leave_after: int | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"X-Request-Id": self.request_id}
+
+
+@dataclass
+class Told:
+    """What the engine reported to the client; None where it said nothing."""
+
+    request_id: str
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    timings: dict[str, float] | None = None
+    failure: str | None = None
+    outputs: int = field(default=0, repr=False)
+
+    def has_enough(self, ask: Ask) -> bool:
+        """Whether the client leaves now; to be asked once per event with output."""
+        self.outputs += 1
+        return self.outputs == ask.leave_after
+
+    def note(self, usage: Any, timings: Any = None) -> None:
+        """Takes over a usage object of any of the interfaces, and llama.cpp's timings."""
+        if usage is not None:
+            prompt, output = ("prompt_tokens", "completion_tokens")
+            if not hasattr(usage, output):
+                prompt, output = ("input_tokens", "output_tokens")
+            self.prompt_tokens = getattr(usage, prompt, None) or self.prompt_tokens
+            self.output_tokens = getattr(usage, output)
+        if timings is not None:
+            self.timings = timings
+
+
+Call = Callable[["Clients", Ask], Awaitable[Told]]
+
+
+class Clients:
+    """The clients of one proxy, kept for the whole run so that connections are reused."""
+
+    def __init__(self, base: str, model: str) -> None:
+        self.model = model
+        self.openai = openai.AsyncOpenAI(
+            base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=SECONDS
+        )
+        self.anthropic = anthropic.AsyncAnthropic(
+            base_url=base, api_key="none", max_retries=0, timeout=SECONDS
+        )
+        self.http = httpx.AsyncClient(base_url=base, timeout=SECONDS)
+
+    async def close(self) -> None:
+        await self.openai.close()
+        await self.anthropic.close()
+        await self.http.aclose()
+
+
+async def chat(clients: Clients, ask: Ask) -> Told:
+    told = Told(ask.request_id)
+    stream = await clients.openai.chat.completions.create(
+        model=clients.model,
+        messages=[{"role": "user", "content": ask.prompt}],
+        max_tokens=ask.max_tokens,
+        stream=True,
+        stream_options={"include_usage": True} if ask.wants_usage else openai.omit,
+        extra_headers=ask.headers,
+    )
+    async with stream:
+        async for chunk in stream:
+            told.note(chunk.usage, (chunk.model_extra or {}).get("timings"))
+            text = chunk.choices[0].delta.content if chunk.choices else None
+            if text and told.has_enough(ask):
+                break
+    return told
+
+
+async def completions(clients: Clients, ask: Ask) -> Told:
+    told = Told(ask.request_id)
+    stream = await clients.openai.completions.create(
+        model=clients.model,
+        prompt=ask.prompt,
+        max_tokens=ask.max_tokens,
+        stream=True,
+        stream_options={"include_usage": True} if ask.wants_usage else openai.omit,
+        extra_headers=ask.headers,
+    )
+    async with stream:
+        async for chunk in stream:
+            told.note(chunk.usage, (chunk.model_extra or {}).get("timings"))
+            text = chunk.choices[0].text if chunk.choices else None
+            if text and told.has_enough(ask):
+                break
+    return told
+
+
+async def responses(clients: Clients, ask: Ask) -> Told:
+    told = Told(ask.request_id)
+    stream = await clients.openai.responses.create(
+        model=clients.model,
+        input=ask.prompt,
+        max_output_tokens=ask.max_tokens,
+        stream=True,
+        extra_headers=ask.headers,
+    )
+    async with stream:
+        async for event in stream:
+            if event.type in ("response.completed", "response.incomplete"):
+                told.note(event.response.usage, (event.model_extra or {}).get("timings"))
+            elif event.type == "response.output_text.delta" and told.has_enough(ask):
+                break
+    return told
+
+
+async def messages(clients: Clients, ask: Ask) -> Told:
+    told = Told(ask.request_id)
+    stream = await clients.anthropic.messages.create(
+        model=clients.model,
+        messages=[{"role": "user", "content": ask.prompt}],
+        max_tokens=ask.max_tokens,
+        stream=True,
+        extra_headers=ask.headers,
+    )
+    async with stream:
+        async for event in stream:
+            if event.type == "message_start":
+                told.note(event.message.usage)
+            elif event.type == "message_delta":
+                told.note(event.usage)
+            elif event.type == "content_block_delta" and told.has_enough(ask):
+                break
+    return told
+
+
+async def native(clients: Clients, ask: Ask) -> Told:
+    """llama.cpp's own `/completion`."""
+    told = Told(ask.request_id)
+    body = {"prompt": ask.prompt, "n_predict": ask.max_tokens, "stream": True}
+    post = clients.http.stream("POST", "/completion", json=body, headers=ask.headers)
+    async with post as answer:
+        answer.raise_for_status()
+        async for line in answer.aiter_lines():
+            if not line.startswith("data: "):
+                continue
+            event = json.loads(line.removeprefix("data: "))
+            if event["stop"]:
+                told.prompt_tokens = event["tokens_evaluated"]
+                told.output_tokens = event["tokens_predicted"]
+                told.timings = event["timings"]
+            elif event["content"] and told.has_enough(ask):
+                break
+    return told

@@ -1,0 +1,281 @@
+"""The supervisor with small workers of its own kind; the real ones are in test_serve.py."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.supervisor import TWICE, _wait
+
+# A worker answers every connection with its process id and holds it open until it is told to end;
+# then it lets go of its listener and ends with its last connection. `die` in a request kills it.
+CHILDREN = """
+import os, select, signal, socket, sys, threading
+from proxy.config import Config, Upstream
+from proxy.sockets import opened
+from proxy.settings import SettingError
+from proxy.supervisor import Supervisor
+
+def run_worker(config, slot, listener, channel_path):
+    draining = []
+    signal.signal(signal.SIGTERM, lambda *_: (draining.append(1), listener.close()))
+    clients = []
+    while clients or not draining:
+        waiting = clients + ([] if draining else [listener])
+        try:
+            ready = select.select(waiting, [], [], 0.05)[0]
+        except (ValueError, OSError):
+            continue
+        for one in ready:
+            if one is listener:
+                client = listener.accept()[0]
+                client.sendall(b"%d\\n" % os.getpid())
+                clients.append(client)
+                continue
+            said = one.recv(100)
+            if b"die" in said:
+                os._exit(7)
+            clients.remove(one)
+            one.close()
+
+def run_keeper(config, admin, channel):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    while True:
+        client = admin.accept()[0]
+        client.recv(1000)
+        client.sendall(b"HTTP/1.1 200 OK\\r\\n\\r\\n%d" % os.getpid())
+        client.close()
+"""
+RUN = """
+config = Config(
+    upstreams=(Upstream("default", "http", "127.0.0.1", 8000),), port=PORT, admin_port=0,
+    workers=WORKERS, drain_seconds=DRAIN,
+)
+with opened(config) as sockets:
+    sys.exit(Supervisor(config, sockets, run_worker, run_keeper).run())
+"""
+
+
+class Running:
+    """A supervisor in a process of its own."""
+
+    def __init__(self, workers: int = 1, drain: float = 20, changed: str = "") -> None:
+        numbers = f"PORT, WORKERS, DRAIN = 0, {workers}, {drain}\n"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CHILDREN + changed + numbers + RUN],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ready(self) -> "Running":
+        ports = re.findall(r":(\d+)", self.line())
+        self.port, self.admin = int(ports[0]), int(ports[-1])
+        return self
+
+    def line(self) -> str:
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        self.process.send_signal(number)
+
+    def wait(self) -> int:
+        return self.process.wait(30)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@contextlib.contextmanager
+def running(workers: int = 1, drain: float = 20, changed: str = "") -> Iterator[Running]:
+    one = Running(workers, drain, changed)
+    try:
+        yield one
+    finally:
+        one.end()
+
+
+def pid_from(client: socket.socket) -> int:
+    """What a worker says first: its process id."""
+    return int(client.makefile().readline())
+
+
+def closed(client: socket.socket) -> bool:
+    """Whether the other side has closed it, or does so soon."""
+    client.settimeout(20)
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def refused(one: Running) -> bool:
+    """Whether new connections come to be refused."""
+    for _ in range(200):
+        try:
+            one.connect().close()
+        except ConnectionRefusedError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_the_greeting_tells_the_real_ports_once_all_is_ready() -> None:
+    with running() as one:
+        line = one.line()
+    assert re.fullmatch(
+        r"tokometer [\d.]+: http://127\.0\.0\.1:\d+ -> http://127\.0\.0\.1:8000 · "
+        r"metrics http://127\.0\.0\.1:\d+/metrics\n",
+        line,
+    )
+    assert ":0 " not in line
+
+
+def test_several_workers_share_the_port() -> None:
+    with running(workers=2) as one:
+        one.ready()
+        clients = [one.connect() for _ in range(40)]
+        assert len({pid_from(client) for client in clients}) == 2
+
+
+def test_a_killed_worker_is_replaced() -> None:
+    with running() as one:
+        first = pid_from(one.ready().connect())
+        os.kill(first, signal.SIGKILL)
+        assert "worker 0 ended by SIGKILL" in one.line()
+        assert pid_from(one.connect()) != first
+
+
+def test_a_connection_that_waits_for_a_dead_worker_is_answered_by_its_successor() -> None:
+    with running() as one:
+        first = pid_from(one.ready().connect())
+        os.kill(first, signal.SIGSTOP)
+        waiting = one.connect()
+        os.kill(first, signal.SIGKILL)
+        assert pid_from(waiting) != first
+
+
+def test_a_worker_that_ends_by_itself_is_replaced() -> None:
+    with running() as one:
+        client = one.ready().connect()
+        first = pid_from(client)
+        client.sendall(b"die")
+        assert "worker 0 ended with 7" in one.line()
+        assert pid_from(one.connect()) != first
+
+
+def test_a_killed_keeper_is_replaced() -> None:
+    with running() as one:
+        one.ready()
+        os.kill(keeper_pid(one), signal.SIGKILL)
+        assert "keeper ended by SIGKILL" in one.line()
+        assert keeper_pid(one)
+
+
+def keeper_pid(one: Running) -> int:
+    with socket.create_connection(("127.0.0.1", one.admin), timeout=20) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        return int(client.makefile().read().split()[-1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_refuses_new_connections_and_lets_running_ones_end(number: int) -> None:
+    with running(workers=2) as one:
+        client = one.ready().connect()
+        pid_from(client)
+        one.stop(number)
+        assert refused(one)
+        assert keeper_pid(one)  # which tells of the streams that are left
+        assert one.process.poll() is None
+        client.close()
+        assert one.wait() == 0
+        assert one.line() == ""
+
+
+def test_what_does_not_end_in_time_is_ended() -> None:
+    with running(drain=0.2, changed="import proxy.supervisor as s; s.MARGIN = 0.2\n") as one:
+        client = one.ready().connect()
+        pid_from(client)
+        one.stop()
+        assert one.wait() == 0
+        assert closed(client)
+
+
+def test_a_second_signal_ends_at_once() -> None:
+    with running(drain=600) as one:
+        client = one.ready().connect()
+        pid_from(client)
+        one.stop()
+        assert refused(one)
+        time.sleep(TWICE)
+        one.stop()
+        assert one.wait() == 128 + signal.SIGTERM
+        assert closed(client)
+
+
+def test_a_signal_that_is_sent_twice_in_one_go_counts_once() -> None:
+    with running() as one:
+        client = one.ready().connect()
+        pid_from(client)
+        one.stop(signal.SIGINT)
+        one.stop(signal.SIGTERM)
+        assert refused(one)
+        client.close()
+        assert one.wait() == 0
+
+
+def test_a_killed_supervisor_leaves_nobody_behind() -> None:
+    with running(workers=2) as one:
+        clients = [one.ready().connect() for _ in range(10)]
+        assert [pid_from(client) for client in clients]
+        one.process.kill()
+        assert all(closed(client) for client in clients)
+        assert refused(one)
+
+
+def test_bad_input_that_a_child_finds_ends_the_start_with_one_line() -> None:
+    changed = "def run_worker(*_): raise SettingError('upstream_ca: no such file')\n"
+    with running(changed=changed) as one:
+        assert one.wait() == 2
+        assert one.line() == "tokometer: upstream_ca: no such file\n"
+        assert one.line() == ""
+
+
+def test_the_channel_is_private_and_gone_at_the_end(tmp_path: Path) -> None:
+    changed = (
+        "import os, stat\n"
+        f"notes = {str(tmp_path / 'notes')!r}\n"
+        "def run_worker(config, slot, listener, path):\n"
+        "    s = socket.socket(socket.AF_UNIX); s.connect(path)\n"
+        "    mode = stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode)\n"
+        "    open(notes, 'w').write(f'{mode:o} {path}')\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+        "    signal.pause()\n"
+    )
+    with running(changed=changed) as one:
+        one.ready()
+        one.stop()
+        assert one.wait() == 0
+    mode, path = (tmp_path / "notes").read_text().split()
+    assert mode == "700"
+    assert not Path(path).parent.exists()
+
+
+def test_who_dies_soon_after_the_start_waits_longer_each_time() -> None:
+    waits = [_wait(early) for early in range(12)]
+    assert waits[0] == 0
+    assert waits[1] <= 0.5
+    assert waits == sorted(waits)
+    assert waits[-1] == 10
