@@ -2,37 +2,118 @@
 
 import asyncio
 import contextlib
-import gc
 import signal
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import uvicorn
 import uvloop
 
-from proxy.address import Upstream
-from proxy.channel import Sender
+from proxy.channel import Record
 from proxy.config import Config
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
 from proxy.relay import Relay, Rules, Way
+from proxy.sender import Sender
 from proxy.upstream import Transport
 
-_LAG_SECONDS = 0.5
-_FLUSH_SECONDS = 2.0
+_LAG_SECONDS = 0.25
+# What an exchange that was cut has to say shall still arrive.
+_LAST_WORDS_SECONDS = 2.0
 
 
 def run_worker(config: Config, slot: int, listener: socket.socket, channel_path: str) -> None:
-    """Carry traffic of one socket until SIGTERM; running streams may end within the drain time."""
-    uvloop.run(_work(config, slot, listener, channel_path))
+    """Carry the traffic of one socket until SIGTERM, then let running streams end."""
+    uvloop.run(Worker(config, slot, channel_path).run(listener))
 
 
-async def _work(config: Config, slot: int, listener: socket.socket, channel_path: str) -> None:
-    sender: Sender | None = None
-    ...
+class Worker:
+    """One process of traffic."""
+
+    def __init__(self, config: Config, slot: int, channel_path: str) -> None:
+        self._config = config
+        self._ledger = Ledger(partial(self._sender, channel_path, slot))
+        tls = _tls(config)
+        self._ways = [
+            Way(
+                upstream,
+                Transport(
+                    time.monotonic,
+                    config.upstream_keepalive,
+                    tls if upstream.scheme == "https" else None,
+                    partial(self._ledger.connected, upstream.name),
+                ),
+            )
+            for upstream in config.upstreams
+        ]
+        self._relay = Relay(self._ways, rules(config), self._ledger, time.monotonic, time.time)
+        self._server = Server(_uvicorn(config, self._relay))
+
+    def _sender(
+        self,
+        path: str,
+        slot: int,
+        collect: Callable[[], None],
+        snapshot: Callable[[], list[Record]],
+    ) -> Sender:
+        self._outlet = Sender(path, slot, snapshot, collect)
+        return self._outlet
+
+    async def run(self, listener: socket.socket) -> None:
+        """Serve until `stop`."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self.stop)
+        loop.add_signal_handler(signal.SIGINT, self.stop)
+        self._outlet.start()
+        lag = Lag(loop, self._ledger.lag)
+        try:
+            await self._server.serve(sockets=[listener])
+            if cut := self._server.server_state.tasks:
+                await asyncio.wait(cut, timeout=_LAST_WORDS_SECONDS)
+        finally:
+            lag.stop()
+            for way in self._ways:
+                await way.transport.aclose()
+            await self._outlet.close()
+
+    def stop(self) -> None:
+        """Take nothing new; end when what is running has ended."""
+        self._relay.draining = True
+        self._outlet.drain()
+        self._server.should_exit = True
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server without its signal handlers: it would end the process before we are done."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the worker's."""
+        yield
+
+
+class Lag:
+    """Measures how late the event loop is: the proxy's own share of every delay."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, note: Callable[[float], None]) -> None:
+        self._loop = loop
+        self._note = note
+        self._arm()
+
+    def _arm(self) -> None:
+        self._due = time.monotonic() + _LAG_SECONDS
+        self._timer = self._loop.call_later(_LAG_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        self._note(max(0.0, time.monotonic() - self._due))
+        self._arm()
+
+    def stop(self) -> None:
+        """Measure no more."""
+        self._timer.cancel()
 
 
 def rules(config: Config) -> Rules:
@@ -44,4 +125,30 @@ def rules(config: Config) -> Rules:
         connect_timeout=config.connect_timeout,
         idle_timeout=config.idle_timeout,
         stall_seconds=config.stall_seconds,
+    )
+
+
+def _tls(config: Config) -> ssl.SSLContext:
+    """The system's trust, and that of `--upstream-ca` where it is given."""
+    context = ssl.create_default_context()
+    if config.upstream_ca is not None:
+        context.load_verify_locations(config.upstream_ca)
+    return context
+
+
+def _uvicorn(config: Config, relay: Relay) -> uvicorn.Config:
+    protocol = type("WorkerProtocol", (ClientProtocol,), {"clock": staticmethod(time.monotonic)})
+    return uvicorn.Config(
+        relay,  # type: ignore[arg-type]  # ClientProtocol calls it with a Client
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        loop="none",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        log_level="warning",
+        timeout_graceful_shutdown=config.drain_seconds,  # type: ignore[arg-type]  # any number
     )

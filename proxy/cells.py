@@ -39,12 +39,12 @@ class Cells:
         self._log_sumsq = log_sumsq
 
     def observe(
-        self, seconds: float, upstream: str, model: str, tokens: int | None, streams: float
+        self, seconds: float, scope: tuple[str, ...], tokens: int | None, streams: float
     ) -> None:
-        """Count one stream, with its context (prompt tokens) and its concurrency."""
+        """Count one stream of `scope` (upstream, model) with its context and its concurrency."""
         # Under a microsecond the logarithm would be negative, which a counter cannot take.
         log = math.log(max(1.0, seconds * 1e6))
-        cell = (upstream, model, context_class(tokens), concurrency_class(streams))
+        cell = (*scope, context_class(tokens), concurrency_class(streams))
         self._streams.of(*cell).add(1)
         self._log_sum.of(*cell).add(log)
         self._log_sumsq.of(*cell).add(log * log)

@@ -1,4 +1,4 @@
-"""Worker to keeper: what is said, and how it gets there.
+"""Worker to keeper: what is said (how it gets there: `sender`, `receiver`).
 
 A worker says what happened in records; the keeper, in a process of its own, makes metrics, the
 live table and the request log of them. It is one way, batched, bounded, and nothing on the path
@@ -10,6 +10,9 @@ All times (`at`, `*_at`) are seconds of the host's monotonic clock, which proces
 """
 
 from typing import Literal, TypedDict
+
+LENGTH_BYTES = 4  # big-endian, before each batch
+MAX_BATCH_BYTES = 1 << 20
 
 
 class Begin(TypedDict, total=False):

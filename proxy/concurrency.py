@@ -31,11 +31,12 @@ class Concurrency:
         """`by` streams more (or less) from `at` on; O(1) if nothing later is known."""
         at = max(at, self._begin)
         times, levels, areas = self._times, self._levels, self._areas
-        place = bisect_right(times, at)
         area, level = self._area(at), self.level(at)
-        for later in range(place, len(times)):
-            levels[later] += by
-            areas[later] += by * (times[later] - at)
+        place = len(times)
+        while place and times[place - 1] > at:
+            place -= 1
+            levels[place] += by
+            areas[place] += by * (times[place] - at)
         times.insert(place, at)
         levels.insert(place, level + by)
         areas.insert(place, area)

@@ -278,7 +278,7 @@ class Connection(asyncio.Protocol):
         self._headless = headless
         self._head = asyncio.get_running_loop().create_future()
         if self.lost:
-            raise StaleConnection
+            raise StaleConnection if self.reused else httpx.ReadError("closed at once")
         if idle is not None:
             self.arrived = self._clock()
             self._watch(idle)

@@ -62,7 +62,7 @@ class Exchange:
         self.trace_id = trace[1] if trace and trace[1].strip("0") else None
         self.call = call
         self.t0 = self.t_end = t0
-        self.meter = Meter(call, interface.event, learned, t0, stall_seconds)
+        self.meter = Meter(call, call.reader or interface.event, learned, t0, stall_seconds)
         self.code: int | None = None  # the status that the client saw
         self.answered = False  # by a 2xx
         self.moved = False  # something is new since the last progress record

@@ -1,4 +1,4 @@
-"""Chunks of an answer to payloads: server-sent events, JSON lines, one JSON body.
+"""Chunks of an answer to payloads: server-sent events, JSON lines, event-stream frames, one JSON.
 
 Pure and incremental: every class takes `bytes` as they come off the socket, cut anywhere, and
 gives whole payloads. Work is linear in the bytes, however small the cuts. Nothing here raises on
@@ -6,8 +6,10 @@ any input; what cannot be read is dropped, what is longer than a limit sets `ove
 """
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
+
+from proxy.eventstream import Frame, Frames
+from proxy.jsontext import Elements, edges
 
 # An unfinished event longer than this is not metered any more (it is still forwarded).
 MAX_EVENT_BYTES = 1 << 20
@@ -101,7 +103,7 @@ def payload(block: bytes) -> Payload | None:
     """Fields of one raw event block; None where it has no data (a comment, a lone id)."""
     if block.startswith(b"data: "):
         line = block[6:].rstrip(b"\r\n")
-        if b"\n" not in line and b"\r" not in line:
+        if line and b"\n" not in line and b"\r" not in line:
             return Payload(line)
     data: list[bytes] = []
     name = b""
@@ -116,7 +118,8 @@ def payload(block: bytes) -> Payload | None:
         elif field == b"error":  # llama.cpp before September 2025
             name = b"error"
             data.append(value)
-    return Payload(b"\n".join(data), name) if data else None
+    joined = b"\n".join(data)
+    return Payload(joined, name) if joined else None
 
 
 class ServerSentEvents:
@@ -178,78 +181,84 @@ class JSONLines:
         return [Payload(line)] if line else []
 
 
-class Body:
-    """One JSON text, complete at the end. Of a long one the middle is let go (see `edges`)."""
+class EventStream:
+    """`application/vnd.amazon.eventstream`: the payloads of frames, named by their event type."""
 
-    __slots__ = ("_head", "_parts", "_size", "_tail", "overflowed")
+    __slots__ = ("_frames", "_told", "overflowed")
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._head = b""
-        self._tail = b""
+        self._frames = Frames()
+        self._told = False
         self.overflowed = False
 
     def feed(self, data: bytes) -> list[Payload]:
-        """Take one read; a body has no payload before its end."""
+        """Take one read; return the frames that it completed. A broken one has no JSON in it."""
+        if self.overflowed:
+            return []
+        found = [_frame_payload(frame) for frame in self._frames.feed(data)]
+        if self._frames.broken and not self._told:
+            self._told = True
+            found.append(Payload(b"broken frame"))
+        if self._frames.pending > MAX_EVENT_BYTES:
+            self.overflowed = True
+            self._frames = Frames()
+        return found
+
+    def end(self) -> list[Payload]:
+        """An unfinished frame is of no use."""
+        return []
+
+
+def _frame_payload(frame: Frame) -> Payload:
+    failed = frame.headers.get(b":message-type") in (b"exception", b"error")
+    name = b"error" if failed else frame.headers.get(b":event-type", b"")
+    return Payload(frame.payload or b"{}", name)
+
+
+class Body:
+    """One JSON text, complete at the end, or the objects of an array as they complete.
+
+    Of a long text the middle is let go (see `jsontext.edges`).
+    """
+
+    __slots__ = ("_elements", "_head", "_parts", "_size", "_tail", "overflowed")
+
+    def __init__(self) -> None:
+        self._elements: Elements | None = None
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._head = b""
+        self._tail = bytearray()
+        self.overflowed = False
+
+    def feed(self, data: bytes) -> list[Payload]:
+        """Take one read; return the elements that it completed. A lone text comes at the end."""
+        if not self._size:  # some servers send blanks to keep the connection alive
+            data = data.lstrip()
+            if data.startswith(b"["):
+                self._elements = Elements()
         self._size += len(data)
+        if self._elements is not None:
+            return [Payload(element) for element in self._elements.feed(data)]
         if self._size <= MAX_BODY_BYTES:
             self._parts.append(data)
-            return []
-        if self._parts or not self._head:
+        elif not self._head:
             whole = b"".join([*self._parts, data])
             self._parts.clear()
-            self._head, self._tail = whole[:EDGE_BYTES], whole[-EDGE_BYTES:]
+            self._head, self._tail = whole[:EDGE_BYTES], bytearray(whole[EDGE_BYTES:])
         else:
-            self._tail = (self._tail + data)[-EDGE_BYTES:]
+            self._tail += data
+        if len(self._tail) > 2 * MAX_BODY_BYTES:
+            del self._tail[:-EDGE_BYTES]
         return []
 
     def end(self) -> list[Payload]:
-        """The body, or a smaller one made of what its ends tell."""
+        """The text, or a smaller one made of what its ends tell."""
         if self._head:
-            return [Payload(edges(self._head, self._tail))]
+            return [Payload(edges(self._head, bytes(self._tail[-EDGE_BYTES:])))]
         body = b"".join(self._parts).strip()
         self._parts.clear()
         return [Payload(body)] if body else []
-
-
-# What the formats look for at the top of an answer. A quote inside a JSON string is escaped, so
-# `"usage":` in the raw text is a key.
-_KEYS = ("model", "usage", "usageMetadata", "meta_info", "timings", "error", "object", "id", "meta")
-_EDGE_KEY = re.compile(rb'(?<!\\)"(%s)"\s*:\s*' % "|".join(_KEYS).encode())
-
-
-def edges(head: bytes, tail: bytes) -> bytes:
-    """A JSON object of the known keys found in both ends of a long body, the last of each."""
-    found: dict[bytes, bytes] = {}
-    for text in (head, tail):
-        for match in _EDGE_KEY.finditer(text):
-            value = _value(text, match.end())
-            if value is not None:
-                found[match[1]] = value
-    return b"{" + b",".join(b'"%s":%s' % pair for pair in found.items()) + b"}"
-
-
-_SCALAR = re.compile(rb'"(?:[^"\\]|\\.){0,512}"|null|true|false|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]')
-_MAX_VALUE_BYTES = 8192
-
-
-def _value(text: bytes, start: int) -> bytes | None:
-    """The JSON scalar or object at `start`, None where it is neither, cut off or long."""
-    if match := _SCALAR.match(text, start):
-        return match[0]
-    if text[start : start + 1] != b"{":
-        return None
-    depth = 0
-    for token in _TOKEN.finditer(text, start, start + _MAX_VALUE_BYTES):
-        if token[0] in b"{[":
-            depth += 1
-        elif token[0] in b"}]":
-            depth -= 1
-            if not depth:
-                return text[start : token.end()]
-    return None
 
 
 def media_type(content_type: str) -> str:
@@ -257,12 +266,13 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-_STREAMS: dict[str, type[ServerSentEvents] | type[JSONLines]] = {
+_STREAMS: dict[str, type[ServerSentEvents] | type[JSONLines] | type[EventStream]] = {
     "text/event-stream": ServerSentEvents,
     "application/x-ndjson": JSONLines,
     "application/ndjson": JSONLines,
     "application/jsonl": JSONLines,
     "application/stream+json": JSONLines,
+    "application/vnd.amazon.eventstream": EventStream,
 }
 
 
@@ -279,5 +289,3 @@ def framing_of(content_type: str) -> Framing | None:
     if kind == "application/json" or kind.endswith("+json"):
         return Body()
     return None
-
-

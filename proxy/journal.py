@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -13,54 +14,33 @@ import orjson
 from proxy.channel import End
 
 STDOUT = "-"
-# Of an end these are told as they are, in this order; `time`, `concurrency` are made here.
-_KEYS = (
-    "request_id",
-    "trace_id",
-    "upstream",
-    "model",
-    "api",
-    "stream",
-    "outcome",
-    "code",
-    "ttft_seconds",
-    "ttfv_seconds",
-    "decode_tokens_per_second",
-    "duration_seconds",
-    "client_wait_seconds",
-    "prompt_tokens",
-    "cached_prompt_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "token_source",
-    "chunks",
-    "max_gap_seconds",
-    "stalls",
-    "concurrency",
-    "context",
-    "engine",
-    "finish_reason",
-)
+# What is told of an end as it is.
+_TOLD = {
+    *("request_id", "trace_id", "upstream", "model", "api", "stream", "outcome", "code"),
+    *("ttft_seconds", "ttfv_seconds", "decode_tokens_per_second", "duration_seconds"),
+    *("client_wait_seconds", "prompt_tokens", "cached_prompt_tokens", "output_tokens"),
+    *("reasoning_tokens", "token_source", "chunks", "max_gap_seconds", "stalls", "context"),
+    *("engine", "finish_reason"),
+}
 _MAX_WAITING_BYTES = 8 << 20
 # Readable by a group, as other logs are: it holds times and counts, no text and no key.
 _MODE = 0o640
 
 
 def line(record: End, concurrency: int | None) -> dict[str, Any]:
-    """What the request log says of an exchange; keys whose value is unknown are absent.
+    """What the request log says of an exchange; a key whose value is unknown is absent.
 
-    `time` is RFC 3339 in UTC. Seconds and rates are rounded to six places.
+    `time` is RFC 3339 in UTC, the other values are the record's own.
     """
-    values: dict[str, Any] = {**record, "concurrency": concurrency}
     told: dict[str, Any] = {}
     if (wall := record.get("time")) is not None:
         text = datetime.fromtimestamp(wall, UTC).isoformat(timespec="microseconds")
-        told["time"] = text.replace("+00:00", "Z")
-    for key in _KEYS:
-        value = values.get(key)
-        if value is not None:
-            told[key] = round(value, 6) if isinstance(value, float) else value
-    return told
+        told["time"] = text.removesuffix("+00:00") + "Z"
+    if concurrency is not None:
+        told["concurrency"] = concurrency
+    return told | {
+        key: value for key, value in record.items() if key in _TOLD and value is not None
+    }
 
 
 class Journal:
@@ -74,32 +54,92 @@ class Journal:
     """
 
     def __init__(self, path: str, complain: Callable[[str], object] | None = None) -> None:
-        self.lost = 0  # lines
         self._path = path
         self._complain = complain or _to_stderr
         self._fd = _open(path)
-        self._failing = self._torn = False
         self._lines: list[bytes] = []
-        self._waiting = 0  # bytes given to the writer and not yet taken
-        self._lock = threading.Lock()
-        self._orders: SimpleQueue[bytes | None] = SimpleQueue()
+        # Bytes and lines; each is counted by one thread only.
+        self._given = self._taken = 0
+        self._refused = self._unwritten = 0
+        self._failing = self._torn = False
+        self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._work, name="request log", daemon=True)
         self._writer.start()
 
+    @property
+    def lost(self) -> int:
+        """Lines that could not be written so far."""
+        return self._refused + self._unwritten
+
     def add(self, record: End, concurrency: int | None) -> None:
         """An exchange has ended; `concurrency` is that at its arrival. Written with `flush`."""
-        self._lines.append(orjson.dumps(line(record, concurrency), option=orjson.OPT_APPEND_NEWLINE))
+        told = line(record, concurrency)
+        self._lines.append(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
 
     def flush(self) -> None:
         """Write what was added, in one piece."""
         if not self._lines:
             return
-        batch, self._lines = b"".join(self._lines), []
-        with self._lock:
-            full = self._waiting + len(batch) > _MAX_WAITING_BYTES
-            if not full:
-                self._waiting += len(batch)
-        if full:
-            self._lose(batch, "it is not taken")
+        batch, lines = b"".join(self._lines), len(self._lines)
+        self._lines.clear()
+        if self._given - self._taken + len(batch) > _MAX_WAITING_BYTES:
+            self._refused += lines
+            self._fails("it does not take them")
         else:
-            self._orders.put(batch)
+            self._given += len(batch)
+            self._orders.put(partial(self._write, batch))
+
+    def reopen(self) -> None:
+        """Open the file anew, as after it was rotated; the old one stays if that fails."""
+        if self._path != STDOUT:
+            self._orders.put(self._replace)
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Write what is left, if that takes no longer than this."""
+        self.flush()
+        self._orders.put(None)
+        self._writer.join(seconds)
+
+    def _work(self) -> None:
+        for order in iter(self._orders.get, None):
+            order()
+        if self._path != STDOUT:
+            os.close(self._fd)
+
+    def _write(self, batch: bytes) -> None:
+        start = b"\n" if self._torn else b""
+        data, written = start + batch, 0
+        try:
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+        except OSError as error:
+            self._unwritten += batch.count(b"\n", max(0, written - len(start)))
+            self._torn = data[written - 1] != ord("\n") if written else self._torn
+            self._fails(error.strerror or "cannot be written")
+        else:
+            self._torn = self._failing = False
+        self._taken += len(batch)
+
+    def _replace(self) -> None:
+        try:
+            fd = _open(self._path)
+        except OSError as error:
+            self._complain(f"request log {self._path}: not opened again: {error.strerror}")
+            return
+        os.close(self._fd)
+        self._fd, self._torn = fd, False
+
+    def _fails(self, why: str) -> None:
+        if not self._failing:
+            self._failing = True
+            self._complain(f"request log {self._path}: {why}: lines are lost until that changes")
+
+
+def _open(path: str) -> int:
+    if path == STDOUT:
+        return sys.stdout.fileno()
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+
+
+def _to_stderr(text: str) -> None:
+    print(f"tokometer: {text}", file=sys.stderr, flush=True)

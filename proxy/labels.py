@@ -1,6 +1,34 @@
-"""What may become a label value: model names that an upstream has answered to, and only so many."""
+"""What may become a label value: known words, and so many names of models that were answered to."""
 
 from collections.abc import Callable
+
+from proxy.meter import Outcome
+
+SCOPE = ("upstream", "model", "api", "stream")
+SOURCES = ("usage", "engine", "stream", "estimate", "none")
+SKIPPED = (
+    "no_output",
+    "one_token",
+    "one_read",
+    "no_count",
+    "client_limited",
+    "not_completed",
+    "malformed",
+    "encoding",
+    "too_large",
+)
+PHASES = ("waiting", "decoding")
+# Statuses that are there with 0 from the start; "" is an exchange that got none.
+USUAL_CODES = {
+    Outcome.COMPLETED: ("200",),
+    Outcome.REJECTED: ("400", "404", "429", "500", "503"),
+    Outcome.ERROR_MIDSTREAM: ("200",),
+    Outcome.TRUNCATED: ("200",),
+    Outcome.CLIENT_CLOSED: ("", "200"),
+    Outcome.UNREACHABLE: ("502",),
+    Outcome.TIMEOUT: ("200", "504"),
+    Outcome.ABORTED: ("", "200", "503"),
+}
 
 UNKNOWN = "unknown"
 OTHER = "other"

@@ -9,6 +9,7 @@ way to learn that a client left but a second task that waits for it.
 import asyncio
 import socket
 import struct
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -40,7 +41,6 @@ class Client:
         headers: pairs with their order, case and repetitions.
         arrived: when the last byte of the body had arrived, seconds of the clock; 0 before.
         gone: the client closed the connection before the answer was complete.
-        paused, resumed: called when the socket takes no more bytes, and when it does again.
     """
 
     def __init__(self, protocol: "ClientProtocol", keep_alive: bool, expects: bool) -> None:
@@ -55,8 +55,8 @@ class Client:
         self.arrived = 0.0
         self.gone = False
         self.status = 0
-        self.paused: Callable[[], None] = _nothing
-        self.resumed: Callable[[], None] = _nothing
+        self.full: Callable[[], None] | None = None
+        self.free: Callable[[], None] | None = None
         self.task: asyncio.Task[None] | None = None
 
         # Names that uvicorn's protocol uses.
@@ -79,6 +79,8 @@ class Client:
             if not self.gone:
                 self.cut()
                 raise
+        except Exception as mistake:  # no traceback: it may hold somebody's text
+            print(f"tokometer: {type(mistake).__name__} in an exchange", file=sys.stderr)
         if not self.response_complete and not self.gone:
             self.cut()
 
@@ -162,7 +164,7 @@ class Client:
         self._transport.write(b"".join(lines))
 
     def write(self, data: bytes) -> None:
-        """Send bytes of the body, now. Never waits: see `paused`."""
+        """Send bytes of the body, now. Never waits: see `on_full`."""
         if self.gone or not data:
             return
         if not self._chunked:
@@ -171,6 +173,12 @@ class Client:
             self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         else:
             self._transport.writelines((b"%x\r\n" % len(data), data, b"\r\n"))
+
+    def on_full(self, full: Callable[[], None] | None, free: Callable[[], None] | None) -> None:
+        """Whom to tell when the socket takes no more bytes, and when it does again."""
+        self.full, self.free = full, free
+        if full is not None and self._flow.write_paused:
+            full()
 
     def end(self) -> None:
         """The answer is complete."""
@@ -201,10 +209,6 @@ class Client:
             self.gone = self.disconnected = True
             if self.task is not None:
                 self.task.cancel()
-
-
-def _nothing() -> None:
-    pass
 
 
 def _status_line(status: int, reason: bytes) -> bytes:
@@ -281,10 +285,10 @@ class ClientProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         self.flow.pause_writing()
-        if self._serving is not None:
-            self._serving.paused()
+        if self._serving is not None and self._serving.full is not None:
+            self._serving.full()
 
     def resume_writing(self) -> None:
         self.flow.resume_writing()
-        if self._serving is not None:
-            self._serving.resumed()
+        if self._serving is not None and self._serving.free is not None:
+            self._serving.free()

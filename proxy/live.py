@@ -200,7 +200,7 @@ class Live:
             self._join(exchange, model)
 
     def _move_waiting(self, upstream: str, asked: str, own: str) -> None:
-        """Streams that wait under the name that was asked for are of the model that answers to it."""
+        """Streams that wait under the name that was asked for are of the model behind it."""
         group = self._groups.get((upstream, asked))
         for exchange in list(group.members) if group else ():
             if exchange.answered is None:

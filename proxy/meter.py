@@ -169,9 +169,10 @@ class Meter:
         try:
             self._decoder = decoder(encoding)
         except Undecodable:
-            self._give_up("encoding")
+            self.give_up("encoding")
 
-    def _give_up(self, reason: str) -> None:
+    def give_up(self, reason: str) -> None:
+        """Read no more of the answer, for a reason of `tokometer_skipped_total`."""
         self._unread = reason
         self._framing = None
 
@@ -185,11 +186,11 @@ class Meter:
             try:
                 data = self._decoder.feed(data)
             except Undecodable:
-                self._give_up("encoding")
+                self.give_up("encoding")
                 return
         self._take(framing.feed(data), at)
         if framing.overflowed:
-            self._give_up("too_large")
+            self.give_up("too_large")
 
     def waited(self, seconds: float) -> None:
         """The client did not take bytes for so long."""

@@ -10,34 +10,9 @@ from prometheus_client.core import Metric
 
 from proxy import __version__, buckets
 from proxy.cells import CELLS, Cells
+from proxy.labels import SCOPE, SKIPPED, SOURCES, USUAL_CODES
 from proxy.meter import Outcome
 from proxy.series import Counter, Family, Gauge, Histogram, Values
-
-SCOPE = ("upstream", "model", "api", "stream")
-SOURCES = ("usage", "engine", "stream", "estimate", "none")
-SKIPPED = (
-    "no_output",
-    "one_token",
-    "one_read",
-    "no_count",
-    "client_limited",
-    "not_completed",
-    "malformed",
-    "encoding",
-    "too_large",
-)
-PHASES = ("waiting", "decoding")
-# Statuses that are there with 0 from the start; "" is an exchange that got none.
-USUAL_CODES = {
-    Outcome.COMPLETED: ("200",),
-    Outcome.REJECTED: ("400", "404", "429", "500", "503"),
-    Outcome.ERROR_MIDSTREAM: ("200",),
-    Outcome.TRUNCATED: ("200",),
-    Outcome.CLIENT_CLOSED: ("", "200"),
-    Outcome.UNREACHABLE: ("502",),
-    Outcome.TIMEOUT: ("200", "504"),
-    Outcome.ABORTED: ("", "200", "503"),
-}
 
 
 def _each(values: Iterable[str]) -> list[Values]:

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import os
 import sys
+import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
@@ -110,9 +111,8 @@ class Relay:
             exchange = exchange or self._open(client, way, face, face.call({}, path), wall)
             if client.gone:
                 exchange.outcome = _left(exchange.meter)
-            raise
-        except Exception as problem:  # ours: say what, never what was in it
-            print(f"tokometer: {type(problem).__name__} in an exchange", file=sys.stderr)
+                if not exchange.code:
+                    exchange.t_end = self._clock()
             raise
         finally:
             if exchange is not None:
@@ -309,12 +309,16 @@ class Relay:
             write(data if withdrawal is None else withdrawal.feed(data))
             overhead.append(clock() - at)
             exchange.t_end = at
-            read(data, at)
+            try:
+                read(data, at)
+            except Exception as mistake:  # ours: the bytes are on their way all the same
+                meter.give_up("malformed")
+                _confess(mistake)
             if not exchange.moved:
                 ledger.moved(exchange)
 
         hold = Hold(stream, meter, clock)
-        client.paused, client.resumed = hold.begin, hold.end
+        client.on_full(hold.begin, hold.end)
         try:
             await stream.pour(sink)
             exchange.t_end = stream.arrived or exchange.t_end
@@ -323,6 +327,7 @@ class Relay:
             client.end()
             meter.end(exchange.t_end)
         finally:
+            client.on_full(None, None)
             hold.end()
 
 
@@ -381,6 +386,13 @@ def _call(face: Interface, body: bytes | None, path: str) -> Call:
         with contextlib.suppress(orjson.JSONDecodeError):
             parsed = orjson.loads(body)
     return face.call(parsed if isinstance(parsed, dict) else {}, path)
+
+
+def _confess(mistake: Exception) -> None:
+    """Say where the meter broke, never over what: that may be somebody's text."""
+    trace = traceback.extract_tb(mistake.__traceback__)[-1]
+    where = f"{os.path.basename(trace.filename)}:{trace.lineno}"
+    print(f"tokometer: {type(mistake).__name__} in {where}, please report", file=sys.stderr)
 
 
 def _left(meter: Meter) -> Outcome:

@@ -8,6 +8,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import Any, NamedTuple, cast
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -46,24 +47,32 @@ class Count:
             self.debt += counted - final
 
 
-class Distribution:
-    """Observations in buckets: bucket i holds what is at most `bounds[i]`, the last one the rest."""
+class Trace(NamedTuple):
+    """Where an observation can be looked up, for an exemplar; `at` is seconds since the epoch."""
 
-    __slots__ = ("_bounds", "counts", "exemplars", "total")
+    id: str
+    at: float | None
+
+
+class Distribution:
+    """Observations in buckets: the i-th holds what is at most `bounds[i]`, the last the rest."""
+
+    __slots__ = ("_bounds", "counts", "total", "traces")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
-        self.exemplars: dict[int, Exemplar] = {}  # the latest of each bucket that has one
+        # The latest of each bucket that has one.
+        self.traces: dict[int, tuple[float, Trace]] = {}
 
-    def observe(self, value: float, exemplar: Exemplar | None = None) -> None:
-        """Count one observation."""
+    def observe(self, value: float, trace: Trace | None = None) -> None:
+        """Count one observation, and how to find it."""
         bucket = bisect_left(self._bounds, value)
         self.counts[bucket] += 1
         self.total += value
-        if exemplar is not None:
-            self.exemplars[bucket] = exemplar
+        if trace is not None:
+            self.traces[bucket] = (value, trace)
 
     def observe_all(self, values: Sequence[float]) -> None:
         """Count many at once."""
@@ -138,8 +147,8 @@ class Histogram(Family):
         self, name: str, labels: Sequence[str], help: str, bounds: Sequence[float]
     ) -> None:
         super().__init__(name, labels, help)
-        self.bounds = tuple(bounds)
-        self._les = [floatToGoString(bound) for bound in (*bounds, math.inf)]
+        self.bounds = tuple(map(float, bounds))
+        self._les = [_le(bound) for bound in (*self.bounds, math.inf)]
         self._series: dict[Values, Distribution] = {}
 
     def of(self, *values: str) -> Distribution:
@@ -163,9 +172,15 @@ class Histogram(Family):
     ) -> list[tuple[str, float] | tuple[str, float, Exemplar]]:
         buckets: list[tuple[str, float] | tuple[str, float, Exemplar]]
         buckets = list(zip(self._les, accumulate(series.counts), strict=True))
-        for bucket, exemplar in series.exemplars.items():
+        for bucket, (value, trace) in series.traces.items():
+            exemplar = Exemplar({"trace_id": trace.id}, value, trace.at)
             buckets[bucket] = (*buckets[bucket][:2], exemplar)
         return buckets
+
+
+def _le(bound: float) -> str:
+    """As Go writes it, which is what Prometheus makes of any other form."""
+    return cast(str, floatToGoString(bound))  # type: ignore[no-untyped-call]
 
 
 class Gauge(Family):
@@ -179,8 +194,8 @@ class Gauge(Family):
         """Set the series with these label values."""
         self._series[values] = value
 
-    def replace(self, series: Mapping[Values, float]) -> None:
-        """Set all series at once; those that are not in `series` are gone."""
+    def replace(self, series: Mapping[Any, float]) -> None:
+        """Set all series (label values to value) at once; others are gone."""
         self._series = dict(series)
 
     def drop(self, *scope: str) -> None:

@@ -1,14 +1,12 @@
 """What records of exchanges add to the metrics."""
 
 import re
-from typing import NamedTuple
-
-from prometheus_client.core import Exemplar
 
 from proxy.channel import Connected, Delays, End, Identity, Output
 from proxy.labels import UNKNOWN, clean
 from proxy.live import Beside, Exchange
 from proxy.metrics import Metrics
+from proxy.series import Trace
 
 _SERVER = re.compile(r"([^/\s(]+)(?:/([^\s(]+))?")
 # What an engine reports after no work is 0 or a million; a rate over this is no measurement.
@@ -18,18 +16,11 @@ _ABSURD_PREFILL = 1e7
 _MAX_TRACE_CHARACTERS = 128 - len("trace_id")
 
 
-class _Trace(NamedTuple):
-    """Where an observation can be looked up; `wall` is t0, seconds since the epoch."""
-
-    id: str
-    wall: float | None
-
-    def exemplar(self, value: float, seconds: float) -> Exemplar | None:
-        """`value`, observed so many seconds after t0."""
-        if not self.id or len(self.id) > _MAX_TRACE_CHARACTERS:
-            return None
-        at = None if self.wall is None else self.wall + seconds
-        return Exemplar({"trace_id": self.id}, value, at)
+def _trace(id: str, wall: float | None, seconds: float) -> Trace | None:
+    """Of what happened so many seconds after t0, which was at `wall`."""
+    if not id or len(id) > _MAX_TRACE_CHARACTERS:
+        return None
+    return Trace(id, None if wall is None else wall + seconds)
 
 
 class Tally:
@@ -47,6 +38,14 @@ class Tally:
             self._prepared.add(scope[:length])
             self._metrics.prepare(*scope[:length])
 
+    def expect(self, exchange: Exchange, label: str) -> None:
+        """It will end in some way: the series of all of them are there, with 0."""
+        stream = "true" if exchange.stream else "false"
+        if label == UNKNOWN:
+            self._metrics.requests.prepare(exchange.upstream, label, exchange.api, stream)
+        else:
+            self.know(exchange.upstream, label, exchange.api, stream)
+
     def models(self) -> list[tuple[str, str]]:
         """Upstreams and models (labels) that are known."""
         return [(scope[0], scope[1]) for scope in self._prepared if len(scope) == 2]
@@ -61,18 +60,19 @@ class Tally:
         if characters := record.get("characters"):
             metrics.output_characters.of(upstream, label, exchange.api).add(characters)
         if "ttft_seconds" in record or "ttfv_seconds" in record:
-            trace = _Trace(exchange.trace, exchange.begun.get("time"))
+            seconds = record.get("ttft_seconds", 0.0)
+            trace = _trace(exchange.trace, exchange.begun.get("time"), seconds)
             self._first((upstream, label), record, exchange, trace)
 
     def relabel(self, exchange: Exchange, before: str) -> None:
         """What an exchange counted as `before` belongs to its new label."""
-        api = exchange.api
         for counter, counted in (
             (self._metrics.output_tokens, exchange.tokens),
             (self._metrics.output_characters, exchange.characters),
         ):
-            counter.of(exchange.upstream, before, api).settle(counted, 0)
-            counter.of(exchange.upstream, exchange.label, api).add(counted)
+            if counted:
+                counter.of(exchange.upstream, before, exchange.api).settle(counted, 0)
+                counter.of(exchange.upstream, exchange.label, exchange.api).add(counted)
 
     def end(
         self, label: str, record: End, exchange: Exchange | None, beside: Beside | None
@@ -83,7 +83,8 @@ class Tally:
             self.know(*scope)
         code, outcome = str(record.get("code", "")), record["outcome"]
         self._metrics.requests.of(*scope, outcome, code).add(1)
-        trace = _Trace(record.get("trace_id") or record.get("request_id", ""), record.get("time"))
+        id = record.get("trace_id") or record.get("request_id", "")
+        trace = _trace(id, record.get("time"), record.get("duration_seconds", 0.0))
         self._times(scope, record, trace)
         self._first(scope[:2], record, exchange, trace)
         if record.get("answered"):
@@ -100,22 +101,22 @@ class Tally:
         scope: tuple[str, ...],
         record: Output | End,
         exchange: Exchange | None,
-        trace: _Trace,
+        trace: Trace | None,
     ) -> None:
         """The first output, where no record has told of it yet."""
         metrics = self._metrics
         ttft, ttfv = record.get("ttft_seconds"), record.get("ttfv_seconds")
         if ttft is not None and (exchange is None or exchange.ttft_seconds is None):
-            metrics.ttft.of(*scope).observe(ttft, trace.exemplar(ttft, ttft))
+            metrics.ttft.of(*scope).observe(ttft, trace)
         if ttfv is not None and (exchange is None or exchange.ttfv_seconds is None):
-            metrics.ttfv.of(*scope).observe(ttfv, trace.exemplar(ttfv, ttfv))
+            metrics.ttfv.of(*scope).observe(ttfv, trace)
 
-    def _times(self, scope: tuple[str, ...], record: End, trace: _Trace) -> None:
+    def _times(self, scope: tuple[str, ...], record: End, trace: Trace | None) -> None:
         metrics = self._metrics
         if (seconds := record.get("headers_seconds")) is not None:
             metrics.headers.of(*scope[:2]).observe(seconds)
         if (seconds := record.get("duration_seconds")) is not None:
-            metrics.duration.of(*scope).observe(seconds, trace.exemplar(seconds, seconds))
+            metrics.duration.of(*scope).observe(seconds, trace)
         if (seconds := record.get("client_wait_seconds")) is not None:
             metrics.client_wait.of(*scope[:2]).observe(seconds)
 
@@ -149,12 +150,11 @@ class Tally:
         if reason := record.get("skipped"):
             metrics.skipped.of(*scope, reason).add(1)
 
-    def _speed(self, scope: tuple[str, ...], record: End, trace: _Trace) -> None:
+    def _speed(self, scope: tuple[str, ...], record: End, trace: Trace | None) -> None:
         metrics = self._metrics
         if rate := record.get("decode_tokens_per_second"):
-            end = record.get("duration_seconds", 0.0)
-            metrics.decode.of(*scope).observe(rate, trace.exemplar(rate, end))
-            metrics.tpot.of(*scope).observe(1 / rate, trace.exemplar(1 / rate, end))
+            metrics.decode.of(*scope).observe(rate, trace)
+            metrics.tpot.of(*scope).observe(1 / rate, trace)
         if rate := record.get("prefill_tokens_per_second"):
             metrics.prefill.of(*scope).observe(rate)
 
@@ -171,9 +171,9 @@ class Tally:
         if ttft is not None:
             cached = record.get("cached_prompt_tokens") or 0
             uncached = None if prompt is None else max(0, prompt - cached)
-            self._metrics.ttft_cells.observe(ttft, *scope, uncached, beside.at_arrival)
+            self._metrics.ttft_cells.observe(ttft, scope, uncached, beside.at_arrival)
         if rate and beside.decoding is not None:
-            self._metrics.tpot_cells.observe(1 / rate, *scope, prompt, beside.decoding)
+            self._metrics.tpot_cells.observe(1 / rate, scope, prompt, beside.decoding)
 
     def connected(self, record: Connected) -> None:
         """A connection to an upstream was made, or could not be."""

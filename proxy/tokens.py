@@ -44,23 +44,9 @@ class Counts:
 
     def output(self, choices: int) -> int | None:
         """Output tokens by the upstream's usage, reasoning included; None if it gave none."""
-        last = self._last
         if choices > 1 and len(self._per_choice) == choices:
             return sum(self._per_choice)
-        if last.output is None:
-            return None
-        beside = last.reasoning if self._reasoning_beside() else 0
-        return last.output + (beside or 0)
-
-    def _reasoning_beside(self) -> bool:
-        """Whether the total shows that reasoning was counted beside the output tokens.
-
-        xAI and Gemini do so; OpenAI, Groq, DeepSeek, Cerebras count it inside.
-        """
-        last = self._last
-        if not last.reasoning or last.total is None or last.output is None:
-            return False
-        return last.total == (last.prompt or 0) + last.output + last.reasoning
+        return self._last.generated
 
     def prompt(self) -> tuple[int | None, int | None]:
         """Prompt tokens, cached ones included, and the cached ones among them."""

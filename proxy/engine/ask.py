@@ -102,7 +102,7 @@ def messages(body: Body) -> str:
         raise invalid("messages", "must be a list of messages")
     if not value:
         raise invalid("messages", "must not be empty")
-    return words.join(words.spoken(message.get("content")) for message in value)
+    return words.spoken(value)
 
 
 def functions(tools: Any, inside: str | None, schema: str) -> tuple[Function, ...]:

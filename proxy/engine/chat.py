@@ -46,7 +46,8 @@ def wants_usage(body: Body, stream: bool) -> bool:
 def tool_choice(choice: Any, declared: tuple[ask.Function, ...]) -> dict[str, Any]:
     """The fields of `Ask` that follow from a `tool_choice`, nested or flat. Raises Refusal."""
     if isinstance(choice, dict):
-        name = (choice.get("function") or choice).get("name")
+        nested = choice.get("function")
+        name = (nested if isinstance(nested, dict) else choice).get("name")
         return {"functions": ask.demand(declared, str(name)), "tool_choice": "required"}
     if choice == "required":
         return {"functions": ask.demand(declared, None), "tool_choice": "required"}

@@ -21,7 +21,7 @@ def read(body: Body) -> Ask:
         raise ask.invalid("max_tokens", "is required")
     return Ask(
         model=ask.model(body),
-        prompts=(words.join([words.spoken(body.get("system")), ask.messages(body)]),),
+        prompts=(words.spoken(body.get("system")) + ask.messages(body),),
         stream=ask.flag(body, "stream"),
         limit=limit,
         **_tool_choice(body.get("tool_choice"), body.get("tools")),

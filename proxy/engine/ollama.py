@@ -34,7 +34,7 @@ def read_generate(body: Body) -> Ask:
         raise ask.invalid("prompt", "must be a string")
     return Ask(
         model=ask.model(body),
-        prompts=(words.join([words.spoken(body.get("system")), prompt]),),
+        prompts=(words.spoken(body.get("system")) + prompt,),
         stream=ask.flag(body, "stream", default=True),
         limit=_limit(body),
         tool_choice="none",

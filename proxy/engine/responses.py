@@ -21,7 +21,7 @@ def read(body: Body) -> Ask:
     declared = ask.functions(body.get("tools"), None, "parameters")
     return Ask(
         model=ask.model(body),
-        prompts=(words.join([words.spoken(body.get("instructions")), words.spoken(said)]),),
+        prompts=(words.spoken(body.get("instructions")) + words.spoken(said),),
         stream=ask.flag(body, "stream"),
         limit=ask.whole_number(body, "max_output_tokens"),
         **tool_choice(body.get("tool_choice"), declared),

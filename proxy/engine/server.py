@@ -24,9 +24,10 @@ def url(sock: socket.socket) -> str:
 
 
 def serve_engine(settings: EngineSettings, sock: socket.socket | None = None) -> None:
-    """Serves until SIGINT or SIGTERM, then ends open answers and dies of that signal.
+    """Serves until SIGINT, then raises KeyboardInterrupt; or until SIGTERM, then dies of it.
 
-    `sock`: what `listen` gave. Raises OSError where there is none and the address cannot be had.
+    `sock` is what `listen` gave, and is closed. Raises OSError where there is none and the
+    address cannot be had.
     """
     engine_server(settings).run(sockets=[sock or listen(settings)])
 

@@ -27,8 +27,8 @@ class Fault(Enum):
 
 
 REFUSALS = {
-    Fault.BUSY: Refusal(429, "too many requests (simulated)"),
-    Fault.INTERNAL: Refusal(500, "the engine failed (simulated)"),
+    Fault.BUSY: (429, "too many requests (simulated)"),
+    Fault.INTERNAL: (500, "the engine failed (simulated)"),
 }
 
 
@@ -61,7 +61,7 @@ class Simulation:
             return None
         fault: Fault = chance.choice(list(Fault) if stream else list(REFUSALS))
         if fault in REFUSALS:
-            raise REFUSALS[fault]
+            raise Refusal(*REFUSALS[fault])
         return fault
 
     def reply(self, asked: Ask, chance: random.Random) -> Reply:

@@ -6,7 +6,7 @@ characters a token is about right.
 """
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -58,22 +58,22 @@ def _value(chance: random.Random, schema: Any) -> Any:
         case "boolean":
             return True
         case "array":
-            return [_value(chance, schema.get("items"))]
+            return []
         case "object":
             return {}
         case _:
             return "".join(sentence(chance, 2))
 
 
-def spoken(content: Any) -> str:
-    """The text of a message's content: a string, or a list of parts some of which have text."""
+def spoken(content: Any, levels: int = 8) -> str:
+    """All text in the content of messages: strings, and parts that have a text or a content.
+
+    Nothing is looked for more than `levels` lists and parts deep.
+    """
     if isinstance(content, str):
         return content
-    if isinstance(content, dict):
-        return spoken(content.get("text") or content.get("content"))
-    return join(map(spoken, content)) if isinstance(content, list) else ""
-
-
-def join(texts: Iterable[str]) -> str:
-    """Texts of several parts as one, the empty ones left out."""
-    return "\n".join(filter(None, texts))
+    if isinstance(content, dict) and levels:
+        return spoken(content.get("text") or content.get("content"), levels - 1)
+    if isinstance(content, list) and levels:
+        return "".join(spoken(part, levels - 1) for part in content)
+    return ""

@@ -164,7 +164,7 @@ _NOVA = ("contentBlockDelta", "contentBlockStart", "messageStop", "metadata")
 
 
 def _plain(payload: dict[str, JSON]) -> Event:
-    """Text with counts beside it: Meta (`generation`), Titan (`outputText`), Mistral (`outputs`)."""
+    """Text and counts side by side: Meta, Titan (`outputText`), Mistral (`outputs`)."""
     found = Event()
     for said in (payload, *mappings(payload.get("results")), *mappings(payload.get("outputs"))):
         found.visible += sum(

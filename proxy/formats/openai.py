@@ -43,12 +43,12 @@ def chat_call(body: dict[str, JSON], path: str) -> Call:
 def completions_call(body: dict[str, JSON], path: str) -> Call:
     """What a completions request asks for; `prompt` may be a text, a list of them, or token ids."""
     given = body.get("prompt")
-    several = isinstance(given, list) and all(isinstance(one, str | list) for one in given)
-    prompts = [characters(one) for one in given] if several else [characters(given)]
+    several = items(given) if all(isinstance(one, str | list) for one in items(given)) else []
+    prompts = [characters(one) for one in several or [given]]
     n = max(1, count(body.get("n")) or 1)
     reader = Unechoed(completions_event, prompts, n) if body.get("echo") is True else None
     length = sum(prompts) + characters(body.get("suffix")) or None
-    return _call("completions", body, path, length, max(1, len(prompts)) * n, reader)
+    return _call("completions", body, path, length, len(prompts) * n, reader)
 
 
 def _call(
@@ -81,8 +81,20 @@ def _deployment(path: str) -> str | None:
 
 # Keys of a chunk that says nothing beside its choices.
 _PLAIN = frozenset(
-    ("id", "object", "created", "model", "choices", "system_fingerprint", "service_tier")
-    + ("obfuscation", "provider", "prompt_token_ids", "prompt_text")
+    (
+        "choices",
+        "created",
+        "id",
+        "model",
+        "object",
+        "obfuscation",
+        "prompt_text",
+        "prompt_token_ids",
+        "provider",
+        "service_tier",
+        "system_fingerprint",
+        "usage",
+    )
 )
 
 
@@ -94,15 +106,8 @@ def chat_event(payload: dict[str, JSON], name: str) -> Event:
         for choice in choices:
             if type(choice) is dict:
                 _choice(event, choice)
-                delta = choice.get("delta")
-                if delta is None and (delta := choice.get("message")):
-                    event.whole = True
-                    event.end = event.finished > 0
-                if type(delta) is dict:
-                    _delta(event, delta)
-    if name or not _PLAIN.issuperset(payload):
-        _frame(event, payload, name)
-    event.model = text(payload.get("model"))
+                _delta(event, choice)
+    _frame(event, payload, name)
     return event
 
 
@@ -123,9 +128,7 @@ def completions_event(payload: dict[str, JSON], name: str) -> Event:
         if type(choice) is dict:
             _choice(event, choice)
             event.visible += characters(choice.get("text"))
-    if name or not _PLAIN.issuperset(payload):
-        _frame(event, payload, name)
-    event.model = text(payload.get("model"))
+    _frame(event, payload, name)
     return event
 
 
@@ -137,7 +140,7 @@ def _choice(event: Event, choice: dict[str, JSON]) -> None:
         event.finish = text(finish) or event.finish
         event.finished += 1
         event.error |= finish == "error"
-        event.usage = usage(choice.get("usage"))  # Moonshot
+        event.usage = usage(choice.get("usage")) or event.usage  # Moonshot
     if choice.get("token_ids") or choice.get("logprobs"):
         exact = _tokens(choice)
         event.tokens = exact if event.tokens is None else event.tokens + (exact or 0)
@@ -155,15 +158,29 @@ def _tokens(choice: dict[str, JSON]) -> int | None:
     return max(0, tokens - len(items(choice.get("prompt_token_ids")))) or None
 
 
-def _delta(event: Event, delta: dict[str, JSON]) -> None:
-    """What was generated, on any channel."""
+def _delta(event: Event, choice: dict[str, JSON]) -> None:
+    """What was generated, in a delta or in a whole message."""
+    delta = choice.get("delta")
+    if delta is None and (delta := choice.get("message")):
+        event.whole = True
+        event.end = event.finished > 0
+    if type(delta) is not dict:
+        return
+    content = delta.get("content")
+    if type(content) is str:
+        event.visible += len(content)
+        if len(delta) == 1:
+            return
+    _channels(event, delta)
+
+
+def _channels(event: Event, delta: dict[str, JSON]) -> None:
+    """What was generated beside a text under `content`."""
     thought: JSON = None
     for key, value in delta.items():
         if not value:
             continue
-        if key == "content" and type(value) is str:
-            event.visible += len(value)
-        elif key in _REASONING:
+        if key in _REASONING:
             if value != thought:  # one vLLM sends the same text under two names
                 event.hidden += characters(value)
             thought = value
@@ -176,10 +193,12 @@ def _delta(event: Event, delta: dict[str, JSON]) -> None:
         )
 
 
-def _content(event: Event, value: JSON) -> None:
-    """A refusal, or a list of parts; Mistral sends some that are thinking."""
-    if isinstance(value, str):
-        event.visible += len(value)
+def _refusal(event: Event, value: JSON) -> None:
+    event.visible += characters(value)
+
+
+def _parts(event: Event, value: JSON) -> None:
+    """Content that is a list of parts; Mistral sends some that are thinking."""
     for part in mappings(value):
         event.hidden += characters(part.get("thinking"))
         event.visible += characters(part.get("text"))
@@ -207,8 +226,8 @@ def _images(event: Event, value: JSON) -> None:
 
 
 _CHANNELS: dict[str, Callable[[Event, JSON], None]] = {
-    "content": _content,
-    "refusal": _content,
+    "content": _parts,
+    "refusal": _refusal,
     "tool_calls": _tools,
     "function_call": _function,
     "audio": _audio,
@@ -218,24 +237,32 @@ _REASONING = frozenset(("reasoning_content", "reasoning", "reasoning_text", "thi
 
 
 def _frame(event: Event, payload: dict[str, JSON], name: str) -> None:
-    """What a chunk says beside its choices: usage, the engine's figures, errors."""
-    x_groq = payload.get("x_groq")
-    reported = payload.get("usage") or mapping(x_groq).get("usage")
-    if isinstance(reported, dict):
+    """What a chunk says beside its choices: model, usage, the engine's figures, errors."""
+    model = payload.get("model")
+    if type(model) is str and model:
+        event.model = model
+    reported = payload.get("usage")
+    if name or not _PLAIN.issuperset(payload):
+        x_groq = mapping(payload.get("x_groq"))
+        reported = reported or x_groq.get("usage")
+        if "prompt_progress" not in payload:  # whose timings are not final
+            event.engine = in_chunk(payload)
+        event.error |= is_error(payload, name) or bool(x_groq.get("error"))
+    if type(reported) is dict:
         event.usage = usage(reported) or event.usage
         event.usage_only = not payload.get("choices")
-    event.engine = in_chunk(payload)
-    event.error |= is_error(payload, name) or bool(mapping(x_groq).get("error"))
-    if event.visible or event.hidden:
-        event.so_far = _so_far(event, payload)
+    if event.usage or event.engine:
+        event.so_far = _so_far(event)
 
 
-def _so_far(event: Event, payload: dict[str, JSON]) -> int | None:
+def _so_far(event: Event) -> int | None:
     """Output tokens so far, where a chunk with output counts them."""
+    if not (event.visible or event.hidden):
+        return None
     if event.usage is not None and (generated := event.usage.generated):
         return generated
-    timings = payload.get("timings")  # llama.cpp with `timings_per_token`
-    return count(mapping(timings).get("predicted_n")) or None
+    # llama.cpp with `timings_per_token`
+    return int((event.engine or {}).get("output_tokens", 0)) or None
 
 
 ROWS = (

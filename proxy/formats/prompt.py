@@ -5,8 +5,20 @@ from proxy.formats.event import JSON, characters, items, mapping, mappings, writ
 # Keys of a message or of a part of one, in any of the interfaces: under the first stands text or
 # a list of parts, under the second what a tool was called with.
 _TEXTS = frozenset(
-    ("text", "content", "thinking", "refusal", "output", "summary", "parts", "system")
-    + ("tool_calls", "function", "function_call", "functionCall", "toolUse")
+    (
+        "content",
+        "function",
+        "functionCall",
+        "function_call",
+        "output",
+        "parts",
+        "refusal",
+        "summary",
+        "text",
+        "thinking",
+        "toolUse",
+        "tool_calls",
+    )
 )
 _OBJECTS = frozenset(("arguments", "input", "args", "parameters"))
 _DEPTH = 6

@@ -25,7 +25,7 @@ from proxy.formats.figures import Names, figures
 
 
 def call(body: dict[str, JSON], path: str) -> Call:
-    """What a generate request asks for: of SGLang with `text`, `input_ids`, of TGI with `inputs`."""
+    """What a generate request asks for; with `inputs` it is one for TGI."""
     if "inputs" in body or "text_input" in body:
         return tgi.call(body, path)
     given = body.get("text") or body.get("input_ids") or body.get("prompt")

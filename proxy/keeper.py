@@ -1,0 +1,220 @@
+"""The keeper: a process of its own that makes metrics, health and the request log of records."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import uvicorn
+from prometheus_client.core import Metric
+from starlette.applications import Starlette
+
+from proxy.admin import admin
+from proxy.channel import Begin, Dropped, End, Output, State
+from proxy.journal import Journal
+from proxy.labels import PHASES, Models, clean
+from proxy.live import Exchange, Live
+from proxy.metrics import Metrics
+from proxy.receiver import Receiver
+from proxy.tally import Tally
+
+Clock = Callable[[], float]
+
+
+class Keeper:
+    """Takes what workers tell and keeps it.
+
+    Args:
+        upstreams: names, so that their series are there before the first request.
+        max_models: values of the label `model`.
+        stall_seconds: a longer silence is a stall.
+        buckets: bounds by histogram; ValueError (one line) if one is for no histogram.
+        log_path: of the request log, `-` for standard output, None for no log; OSError if it
+            cannot be opened.
+        clock: the monotonic clock of the records' times.
+    """
+
+    def __init__(
+        self,
+        *,
+        upstreams: Sequence[str],
+        max_models: int,
+        stall_seconds: float,
+        buckets: Mapping[str, Sequence[float]],
+        log_path: str | None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._metrics = Metrics(buckets)
+        overflow = self._metrics.label_overflow.of("model")
+        self._models = Models(max_models, partial(overflow.add, 1))
+        self._live = Live(self._models)
+        self._tally = Tally(self._metrics)
+        self._journal = Journal(log_path) if log_path is not None else None
+        self._stall_seconds = stall_seconds
+        self._clock = clock
+        self._workers: dict[int, str] = {}  # state by connection
+        self._complained = False
+        self._take: dict[str, Callable[[int, Any], None]] = {
+            "begin": self._begin,
+            "output": self._output,
+            "end": self._end,
+            "connected": lambda _, record: self._tally.connected(record),
+            "identity": lambda _, record: self._tally.identity(record),
+            "delays": lambda _, record: self._tally.delays(record),
+            "state": self._state,
+            "dropped": self._dropped,
+        }
+        for upstream in upstreams:
+            self._tally.know(upstream)
+
+    def take(self, connection: int, records: Sequence[Mapping[str, object]]) -> None:
+        """A batch of records from a worker. One that cannot be read is counted and passed over."""
+        for record in records:
+            try:
+                self._take[str(record["kind"])](connection, record)
+            except Exception as error:  # whatever is wrong with it, the next one counts
+                self._misread(error)
+        if self._journal is not None:
+            self._journal.flush()
+
+    def lost(self, connection: int) -> None:
+        """A worker is gone, and with it its exchanges."""
+        now = self._clock()
+        self._workers.pop(connection, None)
+        self.take(connection, self._live.lost(connection, now))
+        self._live.forget(connection, (), now)
+
+    def collect(self) -> list[Metric]:
+        """A copy of all metrics, as they are now."""
+        metrics, models = self._metrics, self._tally.models()
+        none = dict.fromkeys(((*model, phase) for model in models for phase in PHASES), 0)
+        metrics.streams.replace(none | self._live.phases())
+        stalled = self._live.stalled(self._clock(), self._stall_seconds)
+        metrics.streams_stalled.replace(dict.fromkeys(models, 0) | stalled)
+        states = Counter(self._workers.values())
+        metrics.workers.replace({(state,): states[state] for state in ("ready", "draining")})
+        if self._journal is not None:
+            lost = metrics.log_lines_lost.of()
+            lost.add(self._journal.lost - lost.value)
+        return metrics.collect()
+
+    def unready(self) -> str | None:
+        """Why no request should be sent here; None if a worker takes some."""
+        states = self._workers.values()
+        if "ready" in states:
+            return None
+        return "draining" if states else "no worker is connected"
+
+    async def serve(self, admin_socket: socket.socket, channel_socket: socket.socket) -> None:
+        """Serve both listening sockets until SIGTERM, then take what is still on its way.
+
+        SIGHUP opens the request log anew. SIGINT is for the supervisor: Ctrl-C reaches every
+        process of a terminal, and the workers still have something to tell.
+        """
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_signal_handler(signal.SIGTERM, stop.set)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+        loop.add_signal_handler(signal.SIGHUP, self._reopen)
+        receiver = Receiver(self.take, self.lost)
+        await receiver.start(channel_socket)
+        server = _Server(_uvicorn(admin(self.collect, self.unready)))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.serve(sockets=[admin_socket]))
+            await stop.wait()
+            await receiver.drain()
+            server.should_exit = True
+        receiver.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    def _begin(self, connection: int, record: Begin) -> None:
+        exchange = self._live.begin(connection, record)
+        if exchange is not None:
+            self._tally.expect(exchange, self._live.label(exchange))
+
+    def _output(self, connection: int, record: Output) -> None:
+        exchange = self._live.find(connection, record["id"])
+        if exchange is None:
+            return  # its begin was dropped; its end tells all
+        self._answered(exchange, record.get("model") or "")
+        if "first_at" in record:
+            self._live.streams(exchange)
+        self._tally.output(exchange, record)
+        exchange.take(record)
+
+    def _end(self, connection: int, record: End) -> None:
+        exchange = self._live.find(connection, record["id"])
+        beside = None
+        if exchange is not None:
+            if record.get("answered"):
+                self._answered(exchange, record.get("model") or "")
+            beside = self._live.end(exchange, record)
+        self._tally.end(self._label(record, exchange), record, exchange, beside)
+        if self._journal is not None:
+            self._journal.add(record, beside and beside.at_arrival)
+
+    def _answered(self, exchange: Exchange, model: str) -> None:
+        """A 2xx names its model; mostly it has done so before."""
+        if exchange.answered == model:
+            return
+        before = exchange.label
+        self._live.answer(exchange, model)
+        if exchange.label != before:
+            self._tally.relabel(exchange, before)
+        self._tally.expect(exchange, exchange.label)
+
+    def _label(self, record: End, exchange: Exchange | None) -> str:
+        if exchange is not None:
+            return self._live.label(exchange)
+        upstream, model = record["upstream"], clean(record.get("model") or "")
+        if record.get("answered"):
+            return self._models.learn(upstream, "", model)
+        return self._models.label(upstream, model)
+
+    def _state(self, connection: int, record: State) -> None:
+        self._workers[connection] = record["state"]
+
+    def _dropped(self, connection: int, record: Dropped) -> None:
+        self._metrics.records_dropped.of().add(record["records"])
+        self._live.forget(connection, record["in_flight"], self._clock())
+
+    def _misread(self, error: Exception) -> None:
+        if not self._complained:
+            text = (
+                f"a record of a worker could not be read: {error!r}; more of them are only counted"
+            )
+            print(f"tokometer: {text}", file=sys.stderr, flush=True)
+        self._complained = True
+        self._metrics.records_dropped.of().add(1)
+
+    def _reopen(self) -> None:
+        if self._journal is not None:
+            self._journal.reopen()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: the keeper has something to do before it ends."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _uvicorn(app: Starlette) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=1,
+    )

@@ -1,0 +1,136 @@
+"""The bytes of the benchmark's traffic: what clients ask for and what the upstream answers.
+
+Chunks are those of vLLM's chat completions (version 0.32), about 250 bytes each. The time at which
+a chunk was written stands in its text, so that whoever receives it knows how long it was under
+way: writer and reader are on one host and share its monotonic clock.
+"""
+
+import json
+import time
+
+MODEL = "bench"
+PREFILL_SECONDS = 0.05  # from the request to the first chunk
+CLOCK = time.monotonic_ns
+WRITTEN = b"~t"  # before the time of writing, nanoseconds
+RECEIVED = b"~r"  # before the time at which the upstream had the request, in the first chunk
+DIGITS = 16
+DONE = b"[DONE]"
+
+_FRONT = (
+    b'data: {"id":"chatcmpl-98774408724a1647","object":"chat.completion.chunk",'
+    b'"created":1796054873,"model":"%b",'
+)
+_CHOICE = (
+    b'"choices":[{"index":0,"delta":{"content":" ~t%%016d%b"},"logprobs":null,'
+    b'"finish_reason":%b,"token_ids":null}]}\n\n'
+)
+_ROLE = (
+    b'"choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,'
+    b'"finish_reason":null}],"prompt_token_ids":null,"prompt_text":null}\n\n'
+)
+_USAGE = (
+    b'"choices":[],"usage":{"prompt_tokens":21,"total_tokens":%d,"completion_tokens":%d,'
+    b'"prompt_tokens_details":{"cached_tokens":0}},"system_fingerprint":"vllm-0.32.0"}\n\n'
+)
+STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\nserver: uvicorn\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
+
+
+def frame(data: bytes) -> bytes:
+    """One chunk of HTTP/1.1's chunked coding."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Script:
+    """The chunks of one stream, framed; `content`, `first` and `finish` want times filled in.
+
+    `content` and `finish` take the time of writing, `first` that and the time of the request.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._front = _FRONT % model.encode()
+        self.role = frame(self._front + _ROLE)
+        self.first = self._stamped(b"~r%016d", b"null", 2)
+        self.content = self._stamped(b"", b"null", 1)
+        self.finish = self._stamped(b"", b'"length"', 1)
+        self.done = frame(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+
+    def _stamped(self, more: bytes, finish: bytes, stamps: int) -> bytes:
+        template = self._front.replace(b"%", b"%%") + _CHOICE % (more, finish)
+        length = len(template % ((0,) * stamps))
+        return b"%x\r\n%b\r\n" % (length, template)
+
+    def usage(self, tokens: int) -> bytes:
+        """The event that a client gets who asks for usage."""
+        return frame(self._front + _USAGE % (21 + tokens, tokens))
+
+
+def whole_answer(model: str) -> bytes:
+    """A small answer in one piece, about 700 bytes."""
+    body = json.dumps(
+        {
+            "id": "chatcmpl-acdf0d475b1011a5",
+            "object": "chat.completion",
+            "created": 1796054890,
+            "model": model,
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": "word " * 12, "refusal": None},
+                    "logprobs": None,
+                    "finish_reason": "length",
+                    "stop_reason": None,
+                }
+            ],
+            "system_fingerprint": "vllm-0.32.0-291d6dfe",
+            "usage": {"prompt_tokens": 21, "total_tokens": 33, "completion_tokens": 12},
+        }
+    ).encode()
+    return json_answer(body)
+
+
+def json_answer(body: bytes, status: bytes = b"200 OK") -> bytes:
+    """A JSON answer with its head."""
+    return b"HTTP/1.1 %b\r\nserver: uvicorn\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
+        status,
+        len(body),
+        body,
+    )
+
+
+def chat_body(
+    *, chunks: int = 12, interval: float = 0.0, stream: bool = True, model: str = MODEL
+) -> bytes:
+    """A request for `chunks` chunks, one every `interval` seconds (0: as fast as they are taken).
+
+    The upstream reads them out of `max_tokens` and `seed` (microseconds), which every proxy
+    passes on.
+    """
+    body: dict[str, object] = {
+        "model": model,
+        "messages": [{"role": "user", "content": "How fast is this server today? " * 8}],
+        "max_tokens": chunks,
+        "seed": round(interval * 1e6),
+        "temperature": 0.7,
+    }
+    if stream:
+        body["stream"] = True
+    return json.dumps(body).encode()
+
+
+def post(path: str, body: bytes, headers: dict[str, str] | None = None) -> bytes:
+    """A POST with a JSON body."""
+    lines = [
+        f"POST {path} HTTP/1.1",
+        "Host: bench.local",
+        "Content-Type: application/json",
+        "Authorization: Bearer sk-bench",
+        f"Content-Length: {len(body)}",
+        *(f"{name}: {value}" for name, value in (headers or {}).items()),
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+CHAT = "/v1/chat/completions"

@@ -1,0 +1,49 @@
+import math
+
+import pytest
+
+from proxy.cells import CELLS, Cells, concurrency_class, context_class
+from proxy.series import Counter
+
+
+@pytest.mark.parametrize(
+    ("tokens", "name"),
+    [
+        *((0, "0-1k"), (1023, "0-1k"), (1024, "1k-4k"), (4095, "1k-4k"), (4096, "4k-16k")),
+        *((16383, "4k-16k"), (16384, "16k-64k"), (65535, "16k-64k"), (65536, "64k+")),
+        (None, "unknown"),
+    ],
+)
+def test_context_classes(tokens: int | None, name: str) -> None:
+    assert context_class(tokens) == name
+
+
+@pytest.mark.parametrize(
+    ("streams", "name"),
+    [
+        *((1, "1"), (1.99, "1"), (2, "2-3"), (3.9, "2-3"), (4, "4-7"), (8, "8-15")),
+        *((16, "16-31"), (32, "32-63"), (63.9, "32-63"), (64, "64+"), (5000, "64+"), (0.5, "1")),
+    ],
+)
+def test_concurrency_classes(streams: float, name: str) -> None:
+    assert concurrency_class(streams) == name
+
+
+def test_a_cell_sums_logarithms_of_microseconds() -> None:
+    counters = [Counter(name, ["u", "m", "c", "n"], "help", CELLS) for name in "abc"]
+    cells = Cells(*counters)
+    cells.observe(0.25, ("up", "m"), 2000, 3)
+    cells.observe(0.5, ("up", "m"), 4000, 2.5)
+    first, second = math.log(250_000), math.log(500_000)
+    values = [counter.of("up", "m", "1k-4k", "2-3").value for counter in counters]
+    assert values == pytest.approx([2, first + second, first**2 + second**2], rel=1e-12)
+
+
+def test_a_time_below_the_unit_does_not_count_backwards() -> None:
+    counters = [Counter(name, ["u", "m", "c", "n"], "help", CELLS) for name in "abc"]
+    Cells(*counters).observe(1e-9, ("up", "m"), None, 1)
+    assert [counter.of("up", "m", "unknown", "1").value for counter in counters] == [1, 0, 0]
+
+
+def test_a_model_has_42_cells() -> None:
+    assert len(set(CELLS)) == 42
