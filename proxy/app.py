@@ -14,10 +14,12 @@ import uvloop
 
 from proxy.channel import Record
 from proxy.config import Config
+from proxy.keeper import Keeper
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
 from proxy.relay import Relay, Rules, Way
 from proxy.sender import Sender
+from proxy.settings import SettingError
 from proxy.upstream import Transport
 
 _LAG_SECONDS = 0.25
@@ -28,6 +30,28 @@ _LAST_WORDS_SECONDS = 2.0
 def run_worker(config: Config, slot: int, listener: socket.socket, channel_path: str) -> None:
     """Carry the traffic of one socket until SIGTERM, then let running streams end."""
     uvloop.run(Worker(config, slot, channel_path).run(listener))
+
+
+def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> None:
+    """Make metrics and the request log of what workers tell until SIGTERM.
+
+    Raises: SettingError where buckets or the request log's path will not do.
+    """
+    try:
+        keeper = Keeper(
+            upstreams=[upstream.name for upstream in config.upstreams],
+            max_models=config.max_models,
+            stall_seconds=config.stall_seconds,
+            buckets=config.buckets,
+            log_path=config.log_requests,
+        )
+    except ValueError as problem:
+        raise SettingError(f"buckets: {problem}") from None
+    except OSError as problem:
+        raise SettingError(
+            f"log_requests: cannot write {config.log_requests}: {problem.strerror}"
+        ) from None
+    uvloop.run(keeper.serve(admin, channel))
 
 
 class Worker:
@@ -49,7 +73,8 @@ class Worker:
             )
             for upstream in config.upstreams
         ]
-        self._relay = Relay(self._ways, rules(config), self._ledger, time.monotonic, time.time)
+        wall = time.time  # noqa: TID251  # for people, in the request log
+        self._relay = Relay(self._ways, rules(config), self._ledger, time.monotonic, wall)
         self._server = Server(_uvicorn(config, self._relay))
 
     def _sender(
@@ -150,5 +175,5 @@ def _uvicorn(config: Config, relay: Relay) -> uvicorn.Config:
         date_header=False,
         proxy_headers=False,
         log_level="warning",
-        timeout_graceful_shutdown=config.drain_seconds,  # type: ignore[arg-type]  # any number
+        timeout_graceful_shutdown=config.drain_seconds,  # any number of seconds
     )

@@ -73,9 +73,6 @@ def test_bursts_hold_every_token_once_and_tell_the_last() -> None:
 
 
 def test_runs_part_a_burst_by_channel() -> None:
-    pieces = [
-        Piece(Channel.REASONING, "a"),
-        Piece(Channel.REASONING, "b"),
-        Piece(Channel.TEXT, "c"),
-    ]
+    hidden, visible = Channel.REASONING, Channel.TEXT
+    pieces = [Piece(hidden, "a"), Piece(hidden, "b"), Piece(visible, "c")]
     assert list(runs(pieces)) == [(hidden, "ab"), (visible, "c")]

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from proxy.supervisor import TWICE, _wait
+
+PATIENCE = 20.0  # seconds until a test gives up
 
 # A worker answers every connection with its process id and holds it open until it is told to end;
 # then it lets go of its listener and ends with its last connection. `die` in a request kills it.
@@ -65,37 +68,52 @@ with opened(config) as sockets:
 
 
 class Running:
-    """A supervisor in a process of its own."""
+    """A supervisor in a process of its own, and the clients that it has."""
 
-    def __init__(self, workers: int = 1, drain: float = 20, changed: str = "") -> None:
+    def __init__(self, workers: int, drain: float, changed: str) -> None:
         numbers = f"PORT, WORKERS, DRAIN = 0, {workers}, {drain}\n"
         self.process = subprocess.Popen(
             [sys.executable, "-c", CHILDREN + changed + numbers + RUN],
             stderr=subprocess.PIPE,
-            text=True,
+            bufsize=0,
         )
+        self.clients: list[socket.socket] = []
 
     def ready(self) -> "Running":
+        """Waits for it."""
         ports = re.findall(r":(\d+)", self.line())
         self.port, self.admin = int(ports[0]), int(ports[-1])
         return self
 
     def line(self) -> str:
+        """The next line on stderr, empty after the last one."""
         assert self.process.stderr is not None
-        return self.process.stderr.readline()
+        assert select.select([self.process.stderr], [], [], PATIENCE)[0]
+        return self.process.stderr.readline().decode()
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        client = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        self.clients.append(client)
+        return client
 
-    def stop(self, number: int = signal.SIGTERM) -> None:
-        self.process.send_signal(number)
+    def refuses(self) -> bool:
+        """Whether new connections come to be refused."""
+        for _ in range(500):
+            try:
+                self.connect().close()
+            except ConnectionError:
+                return True
+            time.sleep(0.02)
+        return False
 
     def wait(self) -> int:
-        return self.process.wait(30)
+        return self.process.wait(PATIENCE)
 
     def end(self) -> None:
         self.process.kill()
         self.process.communicate()
+        for client in self.clients:
+            client.close()
 
 
 @contextlib.contextmanager
@@ -109,27 +127,21 @@ def running(workers: int = 1, drain: float = 20, changed: str = "") -> Iterator[
 
 def pid_from(client: socket.socket) -> int:
     """What a worker says first: its process id."""
-    return int(client.makefile().readline())
+    said = b""
+    while not said.endswith(b"\n"):
+        data = client.recv(100)
+        assert data
+        said += data
+    return int(said)
 
 
 def closed(client: socket.socket) -> bool:
     """Whether the other side has closed it, or does so soon."""
-    client.settimeout(20)
+    client.settimeout(PATIENCE)
     try:
         return client.recv(1) == b""
     except ConnectionResetError:
         return True
-
-
-def refused(one: Running) -> bool:
-    """Whether new connections come to be refused."""
-    for _ in range(200):
-        try:
-            one.connect().close()
-        except ConnectionRefusedError:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_the_greeting_tells_the_real_ports_once_all_is_ready() -> None:
@@ -185,9 +197,12 @@ def test_a_killed_keeper_is_replaced() -> None:
 
 
 def keeper_pid(one: Running) -> int:
-    with socket.create_connection(("127.0.0.1", one.admin), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", one.admin), timeout=PATIENCE) as client:
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        return int(client.makefile().read().split()[-1])
+        said = b""
+        while data := client.recv(100):
+            said += data
+        return int(said.split()[-1])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -195,8 +210,8 @@ def test_a_stop_refuses_new_connections_and_lets_running_ones_end(number: int) -
     with running(workers=2) as one:
         client = one.ready().connect()
         pid_from(client)
-        one.stop(number)
-        assert refused(one)
+        one.process.send_signal(number)
+        assert one.refuses()
         assert keeper_pid(one)  # which tells of the streams that are left
         assert one.process.poll() is None
         client.close()
@@ -208,7 +223,7 @@ def test_what_does_not_end_in_time_is_ended() -> None:
     with running(drain=0.2, changed="import proxy.supervisor as s; s.MARGIN = 0.2\n") as one:
         client = one.ready().connect()
         pid_from(client)
-        one.stop()
+        one.process.send_signal(signal.SIGTERM)
         assert one.wait() == 0
         assert closed(client)
 
@@ -217,10 +232,10 @@ def test_a_second_signal_ends_at_once() -> None:
     with running(drain=600) as one:
         client = one.ready().connect()
         pid_from(client)
-        one.stop()
-        assert refused(one)
+        one.process.send_signal(signal.SIGTERM)
+        assert one.refuses()
         time.sleep(TWICE)
-        one.stop()
+        one.process.send_signal(signal.SIGTERM)
         assert one.wait() == 128 + signal.SIGTERM
         assert closed(client)
 
@@ -229,20 +244,21 @@ def test_a_signal_that_is_sent_twice_in_one_go_counts_once() -> None:
     with running() as one:
         client = one.ready().connect()
         pid_from(client)
-        one.stop(signal.SIGINT)
-        one.stop(signal.SIGTERM)
-        assert refused(one)
+        one.process.send_signal(signal.SIGINT)
+        one.process.send_signal(signal.SIGTERM)
+        assert one.refuses()
         client.close()
         assert one.wait() == 0
 
 
 def test_a_killed_supervisor_leaves_nobody_behind() -> None:
     with running(workers=2) as one:
-        clients = [one.ready().connect() for _ in range(10)]
+        one.ready()
+        clients = [one.connect() for _ in range(10)]
         assert [pid_from(client) for client in clients]
         one.process.kill()
         assert all(closed(client) for client in clients)
-        assert refused(one)
+        assert one.refuses()
 
 
 def test_bad_input_that_a_child_finds_ends_the_start_with_one_line() -> None:
@@ -266,7 +282,7 @@ def test_the_channel_is_private_and_gone_at_the_end(tmp_path: Path) -> None:
     )
     with running(changed=changed) as one:
         one.ready()
-        one.stop()
+        one.process.send_signal(signal.SIGTERM)
         assert one.wait() == 0
     mode, path = (tmp_path / "notes").read_text().split()
     assert mode == "700"

@@ -54,7 +54,7 @@ def event(payload: dict[str, JSON], name: str) -> Event | None:
         return _whole(mapping(payload.get("result")))
     if is_error(payload, name):
         return Event(error=True)
-    return _whole(payload) if "output" in payload or "stats" in payload else None
+    return None if kind else _whole(payload)
 
 
 def _whole(result: dict[str, JSON]) -> Event:

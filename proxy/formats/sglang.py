@@ -49,7 +49,7 @@ def event(payload: dict[str, JSON], name: str) -> Event | None:
     if not isinstance(meta, dict):
         return tgi.event(payload, name)
     found = Event(
-        visible=characters(payload.get("text")) or bool(items(payload.get("output_ids"))),
+        visible=_length(payload),
         index=count(payload.get("index")) or 0,
         usage=_usage(meta),
         error=is_error(payload, name),
@@ -64,6 +64,12 @@ def event(payload: dict[str, JSON], name: str) -> Event | None:
         found.error |= found.finish == "abort"
         found.engine = figures(meta, _FIGURES)
     return found
+
+
+def _length(payload: dict[str, JSON]) -> int:
+    """Characters of the text; token ids with `--skip-tokenizer-init`, which sends no text."""
+    ids = payload.get("output_ids")
+    return characters(payload["text"]) if "text" in payload else len(items(ids))
 
 
 def _incremental(payload: dict[str, JSON], completion: int | None) -> bool:

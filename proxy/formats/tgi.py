@@ -46,6 +46,7 @@ def event(payload: dict[str, JSON], name: str) -> Event:
     found = Event(
         visible=characters(payload.get("text_output")),
         model=text(payload.get("model_name")),
+        end="text_output" in payload,  # nothing marks Triton's last event
         error=is_error(payload, name),
     )
     token = payload.get("token")
