@@ -15,18 +15,24 @@ FAILED = 1
 
 
 class Lifeline:
-    """A pipe that ends when this process does, even by SIGKILL: nobody else can write to it."""
+    """A pipe that ends when this process does, even by SIGKILL: nobody else can write to it.
+
+    `end` is the descriptor that becomes readable then.
+    """
 
     def __init__(self) -> None:
-        self._end, self._held = os.pipe()
+        self.end, self._held = os.pipe()
+
+    def let_go(self) -> None:
+        """In a child: it is the parent's life that counts."""
+        os.close(self._held)
 
     def follow(self) -> None:
         """In a child: end when the parent has."""
-        os.close(self._held)
         threading.Thread(target=self._wait, name="lifeline", daemon=True).start()
 
     def _wait(self) -> None:
-        os.read(self._end, 1)
+        os.read(self.end, 1)
         os._exit(FAILED)
 
 
@@ -34,8 +40,9 @@ def fork(name: str, run: Callable[[], None], signals: Iterable[int], lifeline: L
     """Runs `run` in a child and gives its process id.
 
     The child has the default handlers of `signals` and a process group of its own: Ctrl-C in a
-    terminal is for the parent, which tells its children in order. Its exit code is 0, 2 after a
-    SettingError, 1 after any other failure.
+    terminal is for the parent, which tells its children in order. `run` has to see to it that it
+    ends with the parent: by `lifeline.follow`, or by `lifeline.end` if it must run no threads. The
+    exit code is 0, 2 after a SettingError, 1 after any other failure.
     """
     # Between fork and reset a signal would run the parent's handlers in the child.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -61,7 +68,7 @@ def _child(
         for number in signals:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        lifeline.follow()
+        lifeline.let_go()
         code = _outcome(name, run)
     finally:
         sys.stdout.flush()

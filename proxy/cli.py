@@ -4,10 +4,10 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from proxy import __version__
-from proxy.settings import SettingError, add_flags, from_flags, settings_of, unknown
+from proxy.settings import Setting, SettingError, add_flags, from_flags, settings_of, unknown
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells say of a program that SIGINT ended
@@ -27,18 +27,18 @@ class Parser(argparse.ArgumentParser):
 
 
 class Command(NamedTuple):
-    """`settings` gives a parser its flags; `run` gives an exit code."""
+    """A command: `run` takes the flags that were used and gives an exit code."""
 
     help: str
-    settings: Callable[[argparse.ArgumentParser], None]
+    settings: Callable[[], list[Setting]]
     run: Callable[[Flags], int]
+    epilog: str = ""
 
 
-def _serve_settings(parser: argparse.ArgumentParser) -> None:
+def _serve_settings() -> list[Setting]:
     from proxy.config import FLAGS
 
-    parser.epilog = PRECEDENCE
-    add_flags(parser, FLAGS)
+    return FLAGS
 
 
 def _serve(flags: Flags) -> int:
@@ -50,45 +50,62 @@ def _serve(flags: Flags) -> int:
     return serve(config)
 
 
-def _engine_settings(parser: argparse.ArgumentParser) -> None:
-    from proxy.engine import EngineSettings
+def _engine_settings() -> list[Setting]:
+    from proxy.engine.settings import EngineSettings
 
-    add_flags(parser, settings_of(EngineSettings))
+    return settings_of(EngineSettings)
 
 
 def _engine(flags: Flags) -> int:
-    from proxy.engine import EngineSettings, serve
+    from proxy.engine import EngineSettings, serve_engine, url
+    from proxy.sockets import listen
 
-    return serve(_built(EngineSettings, flags))
+    settings = EngineSettings(**from_flags(_engine_settings(), flags))
+    listener = listen(settings.host, settings.port)
+    print(f"tokometer engine: {url(listener)}", file=sys.stderr, flush=True)
+    serve_engine(settings, listener)
+    return 0
 
 
-def _demo_settings(parser: argparse.ArgumentParser) -> None:
-    from proxy.demo import DemoSettings
+def _demo_settings() -> list[Setting]:
+    from proxy.demo.settings import DemoSettings
 
-    add_flags(parser, settings_of(DemoSettings))
+    return settings_of(DemoSettings)
 
 
 def _demo(flags: Flags) -> int:
-    from proxy.demo import DemoSettings, run
+    from proxy.demo.run import run
+    from proxy.demo.settings import DemoSettings
 
-    return run(_built(DemoSettings, flags))
-
-
-def _built(cls: type, flags: Flags) -> Any:
-    """The settings class with what the flags say. Raises SettingError."""
-    try:
-        return cls(**from_flags(settings_of(cls), flags))
-    except ValueError as error:
-        raise SettingError(f"flag --{error}") from None
+    return run(DemoSettings(**from_flags(_demo_settings(), flags)))
 
 
 COMMANDS = {
-    "serve": Command("the proxy", _serve_settings, _serve),
+    "serve": Command("the proxy", _serve_settings, _serve, PRECEDENCE),
     "demo": Command("simulated engine, proxy and sample traffic", _demo_settings, _demo),
     "engine": Command(
-        "simulated inference server with an interface like OpenAI's", _engine_settings, _engine
+        "simulated inference server with interfaces like those of OpenAI, Anthropic and Ollama",
+        _engine_settings,
+        _engine,
     ),
 }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command and gives its exit code. Bad input is told in one line, exit code 2."""
+    arguments = sys.argv[1:] if argv is None else argv
+    parser = _parser(arguments)
+    given, stray = parser.parse_known_args(arguments)
+    flags = vars(given)
+    command = COMMANDS[flags.pop("command")]
+    try:
+        if stray:
+            raise SettingError(_no_such(stray, command.settings()))
+        return command.run(flags)
+    except SettingError as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _parser(arguments: Sequence[str]) -> Parser:
@@ -98,36 +115,21 @@ def _parser(arguments: Sequence[str]) -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         of = commands.add_parser(
-            name, help=command.help, description=f"{command.help}.", allow_abbrev=False
+            name,
+            help=command.help,
+            description=f"tokometer {name}: {command.help}.",
+            epilog=command.epilog,
+            allow_abbrev=False,
         )
         if name in arguments:
-            command.settings(of)
+            add_flags(of, command.settings())
     return parser
 
 
-def _stray(extra: Sequence[str], flags: Sequence[str]) -> str:
-    """What to say of arguments that no parser knows."""
-    flag = next((argument for argument in extra if argument.startswith("-")), None)
+def _no_such(stray: Sequence[str], settings: Sequence[Setting]) -> str:
+    """What to say of arguments that the command does not have."""
+    flag = next((argument for argument in stray if argument.startswith("-")), None)
     if flag is None:
-        return f"{extra[0]}: no such argument: leave it out"
+        return f"{stray[0]}: no such argument: leave it out"
     name = flag.split("=")[0]
-    return f"flag {name}: {unknown(name, flags)}"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and gives its exit code. Bad input is told in one line, exit code 2."""
-    arguments = sys.argv[1:] if argv is None else argv
-    parser = _parser(arguments)
-    given, extra = parser.parse_known_args(arguments)
-    flags = vars(given)
-    command = COMMANDS[flags.pop("command")]
-    try:
-        if extra:
-            known = argparse.ArgumentParser(add_help=False)
-            command.settings(known)
-            raise SettingError(_stray(extra, list(known._option_string_actions)))
-        return command.run(flags)
-    except SettingError as error:
-        parser.error(str(error))
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return f"flag {name}: {unknown(name, [setting.flag for setting in settings])}"

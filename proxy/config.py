@@ -142,23 +142,22 @@ def _upstreams(tables: object, path: Path) -> tuple[Upstream, ...]:
     """The `[upstreams.NAME]` tables."""
     if not isinstance(tables, dict):
         raise SettingError(f"upstreams in {path}: give tables such as [upstreams.fast]")
-    return tuple(
-        _upstream(name, table, f"upstreams.{name} in {path}") for name, table in tables.items()
-    )
+    return tuple(_upstream(name, table, path) for name, table in tables.items())
 
 
-def _upstream(name: str, table: object, source: str) -> Upstream:
+def _upstream(name: str, table: object, path: Path) -> Upstream:
     values = table if isinstance(table, dict) else {}
     for key in values:
         if key not in ("url", "prefix"):
-            raise SettingError(f"{source}: {key}: {unknown(key, ('url', 'prefix'))}")
+            problem = unknown(key, ("url", "prefix"))
+            raise SettingError(f"upstreams.{name}.{key} in {path}: {problem}")
     for key, example in (("url", EXAMPLE), ("prefix", f"/{name}")):
         if not isinstance(values.get(key), str):
-            raise SettingError(f'{source}: give it {key} = "{example}"')
+            raise SettingError(f'upstreams.{name} in {path}: give it {key} = "{example}"')
     try:
         return Upstream.parse(name, **values)
     except ValueError as error:
-        raise SettingError(f"{source}: {error}") from None
+        raise SettingError(f"upstreams.{name} in {path}: {error}") from None
 
 
 def _arranged(upstreams: tuple[Upstream, ...]) -> tuple[Upstream, ...]:

@@ -34,6 +34,7 @@ class Answer(httpx.AsyncByteStream):
         self._release = release
         self._early: list[tuple[bytes, float]] = []
         self._early_size = 0
+        self._held = False
         self._sink: Sink | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
@@ -50,7 +51,8 @@ class Answer(httpx.AsyncByteStream):
             sink(data, at)
         self._early.clear()
         self._sink = sink
-        self._connection.resume_reading()
+        if not self._held:
+            self._connection.resume_reading()
         if not self.complete and self._failure is None:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
@@ -83,10 +85,12 @@ class Answer(httpx.AsyncByteStream):
 
     def pause(self) -> None:
         """Stop reading from the upstream until `resume`."""
+        self._held = True
         self._connection.pause_reading()
 
     def resume(self) -> None:
         """Go on reading."""
+        self._held = False
         self._connection.resume_reading()
 
     async def aclose(self) -> None:
@@ -95,7 +99,7 @@ class Answer(httpx.AsyncByteStream):
 
     def close(self) -> None:
         """The same, without waiting for anything."""
-        if self._upload is not None and not self._upload.done():
+        if self._upload is not None and self.uploading:
             self._upload.cancel()
             self._connection.keep = False
         self._release(self._connection)
@@ -136,6 +140,11 @@ class Answer(httpx.AsyncByteStream):
         """The task that still sends the request's body ends with the answer."""
         self._upload = upload
 
+    @property
+    def uploading(self) -> bool:
+        """The request's body is still being sent."""
+        return self._upload is not None and not self._upload.done()
+
 
 class Connection(asyncio.Protocol):
     """One connection to an upstream; carries one exchange at a time."""
@@ -145,6 +154,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._paused = False
+        self._active = 0.0  # when something came or went
         self._writable: asyncio.Future[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
         self.lost = False
@@ -176,18 +186,23 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
 
     def data_received(self, data: bytes) -> None:
-        at = self.arrived = self._clock()
+        at = self.arrived = self._active = self._clock()
         answer = self._answer
         if answer is None:  # nobody asked
             self.cut()
+            return
+        if answer.complete:  # nor for this
+            self.keep = False
             return
         self._touched = True
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
+            self.keep = False
             self._deliver(answer, at)
-            self._fail(httpx.RemoteProtocolError(f"invalid HTTP from the upstream: {problem}"))
-            return
+            if not self._ended:  # else the answer was whole, and this came behind it
+                self._fail(httpx.RemoteProtocolError(f"invalid HTTP from the upstream: {problem}"))
+                return
         self._deliver(answer, at)
         if self._ended:
             self._ended = False
@@ -210,7 +225,7 @@ class Connection(asyncio.Protocol):
         elif self.reused and not self._touched:
             self._fail(StaleConnection())
         else:
-            self._fail(httpx.ReadError(f"the upstream closed the connection: {exc or 'EOF'}"))
+            self._fail(_closed(exc))
 
     def pause_writing(self) -> None:
         self._writable = asyncio.get_running_loop().create_future()
@@ -222,19 +237,25 @@ class Connection(asyncio.Protocol):
 
     # --- httptools' side ------------------------------------------------------------------------
 
+    def on_message_begin(self) -> None:
+        if self._started:  # a second answer that nobody asked for
+            self.keep, self._surplus = False, True
+
     def on_status(self, reason: bytes) -> None:
-        self.reason += reason
+        if not self._surplus:
+            self.reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._started:  # trailers end here, like all hop-by-hop fields
             return
         self.headers.append((name, value))
-        if len(name) in (14, 17) and name.lower() in (b"content-length", b"transfer-encoding"):
+        if len(name) == 14 and name.lower() == b"content-length":
             self._framed = True
+        elif len(name) == 17 and name.lower() == b"transfer-encoding":
+            self._framed = value.lower().endswith(b"chunked")
 
     def on_headers_complete(self) -> None:
-        if self._started:  # a second answer that nobody asked for
-            self.keep, self._surplus = False, True
+        if self._surplus:
             return
         self.status = self._parser.get_status_code()
         if 100 <= self.status < 200:
@@ -258,7 +279,7 @@ class Connection(asyncio.Protocol):
             self._interim = self._framed = False
             self.headers.clear()
             self.reason = b""
-        else:
+        elif not self._surplus:
             self._ended = True
 
     # --- the exchange's side --------------------------------------------------------------------
@@ -292,6 +313,7 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Hand bytes to the socket."""
         if self._transport is not None and not self.lost:
+            self._active = self._clock()
             self._transport.write(data)
 
     async def drain(self) -> None:
@@ -309,17 +331,19 @@ class Connection(asyncio.Protocol):
         """Take bytes again."""
         if self._paused and self._transport is not None and not self.lost:
             self._paused = False
-            self.arrived = self._clock()  # the silence was ours
+            self._active = self._clock()  # the silence was ours
             self._transport.resume_reading()
 
     def _watch(self, idle: float) -> None:
-        left = self.arrived + idle - self._clock()
-        if left <= 0 and not self._paused:
+        answer = self._answer
+        uploading = answer is not None and answer.uploading and self._writable is None
+        if self._paused or uploading:  # the upstream waits for the client
+            self._active = self._clock()
+        left = self._active + idle - self._clock()
+        if left <= 0:
             self._fail(httpx.ReadTimeout(f"the upstream was silent for {idle:g} s"))
             return
-        self._idle = asyncio.get_running_loop().call_later(
-            idle if self._paused else left, self._watch, idle
-        )
+        self._idle = asyncio.get_running_loop().call_later(left, self._watch, idle)
 
     def _fail(self, problem: Exception) -> None:
         answer = self._answer
@@ -349,3 +373,7 @@ class Connection(asyncio.Protocol):
         """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
+
+
+def _closed(problem: Exception | None) -> httpx.ReadError:
+    return httpx.ReadError(f"the upstream closed the connection: {problem or 'EOF'}")

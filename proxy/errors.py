@@ -43,3 +43,6 @@ def timed_out(upstream: str, why: str) -> Failure:
 DRAINING = Failure(503, "draining", "this proxy is shutting down: try again, elsewhere")
 NO_ROUTE = Failure(404, "no_upstream", "no upstream has a prefix of this path: see [upstreams]")
 BAD_TARGET = Failure(400, "bad_request_target", "the request target must be a path or an http URL")
+BAD_REQUEST = Failure(400, "bad_request", "the request is not valid HTTP/1.1")
+HEAD_TOO_LARGE = Failure(431, "request_head_too_large", "the request's headers are too large")
+INTERNAL = Failure(500, "internal_error", "a bug in this proxy: its standard error names the kind")

@@ -53,9 +53,15 @@ class Journal:
     Raises OSError if the file cannot be opened.
     """
 
-    def __init__(self, path: str, complain: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        complain: Callable[[str], object] | None = None,
+        write: Callable[[int, bytes], int] = os.write,
+    ) -> None:
         self._path = path
         self._complain = complain or _to_stderr
+        self._put = write
         self._fd = _open(path)
         self._lines: list[bytes] = []
         # Bytes and lines; each is counted by one thread only.
@@ -111,7 +117,7 @@ class Journal:
         data, written = start + batch, 0
         try:
             while written < len(data):
-                written += os.write(self._fd, data[written:])
+                written += self._put(self._fd, data[written:])
         except OSError as error:
             self._unwritten += batch.count(b"\n", max(0, written - len(start)))
             self._torn = data[written - 1] != ord("\n") if written else self._torn

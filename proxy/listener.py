@@ -1,226 +1,34 @@
-"""The client's side: uvicorn's HTTP protocol with the few things that ASGI does not tell.
+"""The client's side: uvicorn's HTTP protocol, which calls the application with a `Client`.
 
-uvicorn accepts, parses, keeps connections and shuts down; the application it calls gets a
-`Client` instead of ASGI's scope and callables. ASGI would lower-case header names, lose the raw
-target, wake a task for each thing, end a broken answer cleanly for HTTP/1.0 clients, and has no
-way to learn that a client left but a second task that waits for it.
+uvicorn accepts, parses, keeps connections and shuts down.
 """
 
 import asyncio
-import socket
-import struct
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+import select
+from collections.abc import Callable
 from typing import Any
 
 import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from proxy.headers import Pair
+from proxy import errors
+from proxy.client import Client, head
+from proxy.errors import Failure
+from proxy.headers import Pair, value_of
 
-Application = Callable[["Client"], Awaitable[None]]
-
-# Bytes of a request body that may wait for somebody to take them before reading pauses.
-_BUFFERED_BYTES = 64 << 10
-# Up to here copying a chunk into its framing is cheaper than a write of several parts.
-_COPY_BYTES = 16 << 10
-_CUT_SECONDS = 5.0
-
-
-class Left(Exception):
-    """The client is gone."""
-
-
-class Client:
-    """One request of a client and the answer that it gets.
-
-    Attributes:
-        target: the request target as it came, path and query.
-        headers: pairs with their order, case and repetitions.
-        arrived: when the last byte of the body had arrived, seconds of the clock; 0 before.
-        gone: the client closed the connection before the answer was complete.
-    """
-
-    def __init__(self, protocol: "ClientProtocol", keep_alive: bool, expects: bool) -> None:
-        self._protocol = protocol
-        self._transport = protocol.transport
-        self._flow: FlowControl = protocol.flow
-        self._expects = expects
-        self.method: str = protocol.parser.get_method().decode("ascii")
-        self.target: bytes = protocol.url
-        self.headers: list[Pair] = protocol.pairs
-        self.http10 = protocol.parser.get_http_version() == "1.0"
-        self.arrived = 0.0
-        self.gone = False
-        self.status = 0
-        self.full: Callable[[], None] | None = None
-        self.free: Callable[[], None] | None = None
-        self.task: asyncio.Task[None] | None = None
-
-        # Names that uvicorn's protocol uses.
-        self.keep_alive = keep_alive
-        self.response_complete = False
-        self.disconnected = False
-
-        self._pieces: list[bytes] = []
-        self._buffered = 0
-        self._holding = False
-        self._reader: asyncio.Future[None] | None = None
-        self._chunked = False
-        self._until_close = False
-
-    async def run_asgi(self, app: Application) -> None:
-        """What uvicorn starts a task with."""
-        try:
-            await app(self)
-        except asyncio.CancelledError:
-            if not self.gone:
-                self.cut()
-                raise
-        except Exception as mistake:  # no traceback: it may hold somebody's text
-            print(f"tokometer: {type(mistake).__name__} in an exchange", file=sys.stderr)
-        if not self.response_complete and not self.gone:
-            self.cut()
-
-    # --- the request ----------------------------------------------------------------------------
-
-    async def collect(self, limit: int) -> bool:
-        """Wait for the whole body, up to `limit` bytes; True if that is all of it.
-
-        What has come is given by `body` or `stream` afterwards.
-        """
-        self._holding = True
-        while not self.arrived and self._buffered <= limit:
-            await self._more()
-        self._holding = False
-        return bool(self.arrived) and self._buffered <= limit
-
-    def body(self) -> bytes:
-        """All that has come and was not taken yet."""
-        self._buffered = 0
-        pieces, self._pieces = self._pieces, []
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    async def stream(self) -> AsyncIterator[bytes]:
-        """The body, piece by piece as it comes."""
-        while True:
-            if self._pieces:
-                yield self.body()
-            elif self.arrived:
-                return
-            else:
-                await self._more()
-
-    async def _more(self) -> None:
-        if self._expects:
-            self._expects = False
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._flow.resume_reading()
-        self._reader = asyncio.get_running_loop().create_future()
-        await self._reader
-
-    def take(self, data: bytes) -> None:
-        """A piece of the body has come."""
-        self._pieces.append(data)
-        self._buffered += len(data)
-        if self._buffered > _BUFFERED_BYTES and not self._holding:
-            self._flow.pause_reading()
-        self._wake()
-
-    def complete(self, at: float) -> None:
-        """The body is complete."""
-        self.arrived = at
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-
-    # --- the answer -----------------------------------------------------------------------------
-
-    def start(self, status: int, reason: bytes, headers: list[Pair]) -> None:
-        """Send the head of the answer."""
-        self.status = status
-        self._expects = False
-        lines = [_status_line(status, reason)]
-        sized = closes = False
-        for name, value in headers:
-            lines.append(b"%b: %b\r\n" % (name, value))
-            sized |= len(name) == 14 and name.lower() == b"content-length"
-            closes |= len(name) == 10 and name.lower() == b"connection"
-        if not sized and self.method != "HEAD" and status not in (204, 304):
-            if self.http10:
-                self._until_close, self.keep_alive = True, False
-            else:
-                self._chunked = True
-                lines.append(b"Transfer-Encoding: chunked\r\n")
-        if not self.arrived:
-            self.keep_alive = False  # the rest of the request's body will not be read
-        if not self.keep_alive and not closes:
-            lines.append(b"Connection: close\r\n")
-        lines.append(b"\r\n")
-        self._transport.write(b"".join(lines))
-
-    def write(self, data: bytes) -> None:
-        """Send bytes of the body, now. Never waits: see `on_full`."""
-        if self.gone or not data:
-            return
-        if not self._chunked:
-            self._transport.write(data)
-        elif len(data) <= _COPY_BYTES:
-            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-        else:
-            self._transport.writelines((b"%x\r\n" % len(data), data, b"\r\n"))
-
-    def on_full(self, full: Callable[[], None] | None, free: Callable[[], None] | None) -> None:
-        """Whom to tell when the socket takes no more bytes, and when it does again."""
-        self.full, self.free = full, free
-        if full is not None and self._flow.write_paused:
-            full()
-
-    def end(self) -> None:
-        """The answer is complete."""
-        if self.gone:
-            return
-        if self._chunked:
-            self._transport.write(b"0\r\n\r\n")
-        self.response_complete = True
-        if not self.keep_alive:
-            self._transport.close()
-        self._protocol.on_response_complete()
-
-    def cut(self) -> None:
-        """Break the connection off, so that no client takes the answer for complete."""
-        if self._transport.is_closing():
-            return
-        if self._until_close:
-            # Only a reset tells an unframed answer that broke off from one that ended.
-            linger = struct.pack("ii", 1, 0)
-            sock = self._transport.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        self._transport.close()  # after what is written; a client that takes nothing shall not
-        asyncio.get_running_loop().call_later(_CUT_SECONDS, self._transport.abort)  # hold it open
-
-    def leave(self) -> None:
-        """The connection is closed."""
-        if not self.response_complete:
-            self.gone = self.disconnected = True
-            if self.task is not None:
-                self.task.cancel()
-
-
-def _status_line(status: int, reason: bytes) -> bytes:
-    if reason:
-        return b"HTTP/1.1 %d %b\r\n" % (status, reason)
-    return STATUS_LINE.get(status) or b"HTTP/1.1 %d \r\n" % status
+# A head that is still not complete after so many bytes is refused.
+_MAX_HEAD_BYTES = 64 << 10
+_LINGER_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
 
 
 class ClientProtocol(HttpToolsProtocol):
     """uvicorn's protocol, calling the application with a `Client`."""
 
     cycle: Any  # the Client whose request is being read
+    flow: "Flow"
     clock: Callable[[], float]
 
     def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
@@ -229,32 +37,107 @@ class ClientProtocol(HttpToolsProtocol):
         self.app = config.app
         self.pairs: list[Pair] = []
         self._at = 0.0
+        self._in_head = False
+        self._head_bytes = 0  # in reads before this one
+        self._deaf = False  # nothing that comes is read any more
+        self._repeating = False
         self._serving: Client | None = None  # the one that is being answered
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.flow = Flow(transport)
 
     def data_received(self, data: bytes) -> None:
         self._at = self.clock()
         self._unset_keepalive_if_required()
         try:
-            self.parser.feed_data(data)
+            while data and not self._deaf:
+                data = self._feed(data)
         except httptools.HttpParserError:
-            self.send_400_response("Invalid HTTP request received.")
-        except httptools.HttpParserUpgrade:
-            self.cycle.keep_alive = False  # answered without the upgrade; what follows is not HTTP
+            self._refuse(errors.BAD_REQUEST)
+
+    def _feed(self, data: bytes) -> bytes:
+        """Have the parser read; what it did not take for HTTP."""
+        if self._in_head:
+            self._head_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade()
+            return data[upgrade.args[0] :]
+        if self._in_head and self._head_bytes > _MAX_HEAD_BYTES:
+            self._refuse(errors.HEAD_TOO_LARGE)
+        return b""
+
+    def _decline_upgrade(self) -> None:
+        """Go on in HTTP/1.1, which every server may do (RFC 9110, 7.8).
+
+        The parser takes the request's body for the other protocol's: a new one has to read it.
+        """
+        client: Client = self.cycle
+        if client.method == "CONNECT":  # what follows is not HTTP
+            client.keep_alive = False
+            self._deaf = True
+            return
+        framing = [
+            b"%b: %b\r\n" % pair
+            for pair in client.headers
+            if pair[0].lower() in (b"content-length", b"transfer-encoding")
+        ]
+        client.arrived = 0.0
+        self.parser = httptools.HttpRequestParser(self)
+        self._repeating = True
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(framing))
+        self._repeating = False
+
+    def _refuse(self, failure: Failure) -> None:
+        """What the client sends is no HTTP (any more)."""
+        self._deaf = True
+        serving = self._serving
+        if serving is not None and not serving.response_complete:
+            if self.cycle.arrived:
+                self.cycle.keep_alive = False  # what it asked before is still answered
+                return
+            serving.leave()
+            if serving.status or serving is not self.cycle:
+                serving.cut()
+                return
+        headers, body = failure.answer()
+        headers.append((b"Connection", b"close"))
+        self.transport.write(head(failure.status, b"", headers) + body)
+        self.linger()
+
+    def linger(self) -> None:
+        """Close the connection, though the client is still sending.
+
+        To close at once would reset it, and the reset can overtake our answer.
+        """
+        self._deaf = True
+        self.flow.resume_reading()
+        self.transport.write_eof()
+        self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
+
+    # --- httptools' side ------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        self._in_head = True
+        self._head_bytes = 0
         self.url = b""
         self.pairs = []
-        self.expect_100_continue = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.pairs.append((name, value))
-        if len(name) == 6 and name.lower() == b"expect":
-            self.expect_100_continue = value.lower() == b"100-continue"
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
+        headers, self.pairs = self.pairs, []  # what comes behind the body are not headers
+        if self._repeating:
+            return
         waiting = self.cycle is not None and not self.cycle.response_complete
-        keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-        self.cycle = client = Client(self, keep_alive, self.expect_100_continue)
+        modern = self.parser.get_http_version() not in ("1.0", "0.9")
+        expects = modern and value_of(headers, b"expect").lower() == "100-continue"
+        keep_alive = modern and self.parser.should_keep_alive()
+        self.cycle = client = Client(self, headers, keep_alive, expects)
         if waiting:  # a pipelined request
             self.flow.pause_reading()
             self.pipeline.appendleft((client, self.app))  # type: ignore[arg-type]
@@ -274,10 +157,12 @@ class ClientProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self.cycle.complete(self._at)
 
+    # --- asyncio's side -------------------------------------------------------------------------
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.connections.discard(self)
         self._unset_keepalive_if_required()
-        self.flow.resume_writing()
+        self.flow.stop()
         self.pipeline.clear()
         if self._serving is not None:
             self._serving.leave()
@@ -292,3 +177,45 @@ class ClientProtocol(HttpToolsProtocol):
         self.flow.resume_writing()
         if self._serving is not None and self._serving.free is not None:
             self._serving.free()
+
+
+class Flow(FlowControl):
+    """uvicorn's flow control; notices a client that leaves while nothing is read from it.
+
+    Nobody reads the end of a connection while reading is paused: its bytes stand before it. The
+    kernel has to be asked, which is done now and then, since pauses are rare.
+    """
+
+    # Not everywhere: what is left then are resets.
+    _EVENTS = getattr(select, "POLLRDHUP", 0)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def pause_reading(self) -> None:
+        super().pause_reading()
+        if self._timer is None:
+            self._arm()
+
+    def resume_reading(self) -> None:
+        super().resume_reading()
+        self.stop()
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), self._EVENTS)
+        if poll.poll(0):
+            self.stop()
+            self._transport.abort()
+        else:
+            self._arm()

@@ -3,15 +3,15 @@
 Pure: no clock, no I/O; times come in as seconds of one monotonic clock.
 """
 
-from collections.abc import Callable
+import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import orjson
 
 from proxy.encoding import Decoder, Undecodable, decoder
-from proxy.formats.event import Call, Event
+from proxy.formats.event import JSON, Call, Event, Reader
 from proxy.framing import Framing, Payload, framing_of, is_stream
 from proxy.tokens import Counts, Learned, Totals
 
@@ -106,7 +106,7 @@ class Meter:
     def __init__(
         self,
         call: Call,
-        event: Callable[[dict[str, Any], str], Event | None],
+        event: Reader,
         learned: Learned,
         t0: float,
         stall_seconds: float,
@@ -134,7 +134,7 @@ class Meter:
         self._reads = 0  # output-bearing ones
         self._first_characters = 0
         self._first_tokens: int | None = None
-        self._whole = 0
+        self._whole: dict[int, int] = {}  # characters so far by choice, where events repeat them
         self._exact = 0
         self._exact_events = 0
         self._so_far: int | None = None
@@ -210,21 +210,20 @@ class Meter:
 
     def _payload(self, data: bytes, name: bytes, at: float) -> bool:
         """Take one payload; True if it carried output."""
-        if data.startswith(b"[DONE]"):
-            self._done = True
-            return False
         try:
             body = orjson.loads(data)
         except orjson.JSONDecodeError:
-            self._failed |= bool(data.strip())
-            return False
+            body = self._leniently(data.strip())
         if type(body) is not dict:
             return False
         event = self._event(body, name.decode("latin-1") if name else "")
         if event is None:
             return False
+        if event.index > self._last_index:
+            self._last_index = event.index
         if (
             event.usage is not None
+            or event.finished
             or event.finish
             or event.end
             or event.error
@@ -238,15 +237,27 @@ class Meter:
             self._so_far = event.so_far
         return bool(event.visible or event.hidden) and self._output(event, at)
 
+    def _leniently(self, data: bytes) -> JSON:
+        """What is no JSON: the end, or what some servers write for it (see `_lenient`)."""
+        if data.startswith(b"[DONE]"):
+            self._done = True
+        elif data:
+            try:
+                return _lenient(data)
+            except (ValueError, RecursionError):
+                self._failed = True
+        return None
+
     def _report(self, event: Event) -> None:
         """What an event says beside its text."""
         if event.model and not self._named:
             self.model = event.model
             self._named = True
+        final = event.usage_only or event.finished > 0
         if event.usage is not None:
-            self._counts.take(event.usage, event.usage_only)
+            self._counts.take(event.usage, final)
         if event.engine:
-            self._counts.engine |= event.engine
+            self._counts.take_engine(event.engine, final)
         self.finish = event.finish or self.finish
         self._finished += event.finished
         self._done |= event.end
@@ -254,14 +265,13 @@ class Meter:
 
     def _output(self, event: Event, at: float) -> bool:
         new = event.visible + event.hidden
-        if event.whole:
-            new, self._whole = max(0, new - self._whole), max(new, self._whole)
-            if event.end and self.events and self.stream:
+        if event.whole and self.stream:
+            before = self._whole.get(event.index, 0)
+            new, self._whole[event.index] = max(0, new - before), max(new, before)
+            if event.end and self.events:
                 return False  # repeats what came in deltas
             if not new:
                 return False
-        if event.index > self._last_index:
-            self._last_index = event.index
         self.events += 1
         self.characters += new
         self.hidden += min(new, event.hidden)
@@ -285,6 +295,8 @@ class Meter:
         self._wait_at_first = self.wait
 
     def _output_read(self, at: float) -> None:
+        if self._reads and at == self.last_at:
+            return  # the answer's end completed an event of the same read
         self._reads += 1
         if self._reads > 1:
             gap = max(0.0, at - self.last_at - (self.wait - self._wait_at_last))
@@ -315,6 +327,14 @@ class Meter:
             return self._so_far
         exact = self._exact_count()
         return self.learned.output(self.characters, self.events) if exact is None else exact
+
+    def _estimate(self) -> int | None:
+        """Tokens by the text's length."""
+        if not self.events:
+            return None
+        if not self.stream:
+            return self.learned.whole(self.characters)
+        return self.learned.output(self.characters, self.events)
 
     def _exact_count(self) -> int | None:
         """Tokens by ids or logprobs, if every output event had them."""
@@ -347,11 +367,13 @@ class Meter:
 
     def totals(self) -> Totals:
         """The exchange's tokens from the best source there is."""
-        estimate = self.learned.output(self.characters, self.events) if self.events else None
         exact = self._exact_count()
         if exact is None and self._so_far is not None and self._call.choices == 1:
             exact = self._so_far
-        return self._counts.totals(self._call.choices, self.events > 0, exact, estimate)
+        totals = self._counts.totals(self._call.choices, self.events > 0, exact, self._estimate())
+        if self.hidden and not totals.reasoning:  # SGLang's and vLLM's placeholder
+            return totals._replace(reasoning=None)
+        return totals
 
     @property
     def engine(self) -> dict[str, float]:
@@ -360,10 +382,13 @@ class Meter:
 
     def learn(self, totals: Totals) -> None:
         """Teach the model's ratios from an exchange that completed and was counted."""
+        if self._unread or self._failed:  # some of the text is missing
+            return
         shown = not totals.reasoning or self.hidden  # else reasoning was counted but not sent
         if totals.source in ("usage", "engine") and totals.output and shown and self.stream:
             self.learned.learn_output(totals.output, self.characters, self.events)
-        if totals.prompt and self._call.prompt_characters:
+        # Of several prompts llama.cpp counts one.
+        if totals.prompt and self._call.prompt_characters and self._call.choices == 1:
             self.learned.learn_prompt(totals.prompt, self._call.prompt_characters)
 
     def decode_rate(self, tokens: int | None) -> tuple[float | None, str | None]:
@@ -395,3 +420,14 @@ class Meter:
         if self._first_tokens is not None:
             return max(1, self._first_tokens)
         return max(1.0, tokens * self._first_characters / max(1, self.characters))
+
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+
+
+def _lenient(data: bytes) -> JSON:
+    """JSON of servers that write NaN, cut characters in two, or escape half of a pair.
+
+    Raises: ValueError, RecursionError.
+    """
+    return json.loads(_SURROGATE.sub(rb"\\ufffd", data).decode("utf-8", "replace"))

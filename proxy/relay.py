@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import re
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,6 +19,7 @@ import orjson
 
 from proxy import errors
 from proxy.address import Upstream
+from proxy.client import Client
 from proxy.connection import Answer, Clock
 from proxy.errors import Failure
 from proxy.exchange import Exchange
@@ -27,7 +29,6 @@ from proxy.framing import media_type
 from proxy.headers import Pair, identity_only, to_client, to_upstream, value_of
 from proxy.injection import Withdrawal, ask_usage
 from proxy.ledger import Ledger
-from proxy.listener import Client
 from proxy.meter import Meter, Outcome
 from proxy.tokens import Learning
 
@@ -62,6 +63,7 @@ class Order(NamedTuple):
 # Bodies that no interface of ours has as its JSON.
 _OPAQUE = ("multipart/", "audio/", "image/", "video/", "application/octet-stream")
 _MAX_REMEMBERED = 1000
+_ORIGIN = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
 
 class Relay:
@@ -114,6 +116,10 @@ class Relay:
                 if not exchange.code:
                     exchange.t_end = self._clock()
             raise
+        except Exception as mistake:
+            _confess(mistake)
+            if not client.status:
+                _answer(client, errors.INTERNAL)
         finally:
             if exchange is not None:
                 self._ledger.end(exchange)
@@ -122,9 +128,9 @@ class Relay:
 
     def _route(self, target: bytes) -> tuple[Way, bytes] | Failure:
         """The upstream of a target, and the target as that upstream gets it."""
-        if target[:7].lower() == b"http://" or target[:8].lower() == b"https://":
-            slash = target.find(b"/", 8)
-            target = target[slash:] if slash > 0 else b"/"
+        if origin := _ORIGIN.match(target):
+            target = target[origin.end() :]
+            target = target if target.startswith(b"/") else b"/" + target
         if not target.startswith(b"/"):
             return errors.BAD_TARGET
         path = target.partition(b"?")[0]
@@ -173,7 +179,8 @@ class Relay:
         if self.draining:
             self._refuse(client, exchange, errors.DRAINING, Outcome.ABORTED)
             return
-        host = None if self._rules.preserve_host else way.upstream.authority.encode("ascii")
+        kept = self._rules.preserve_host and value_of(client.headers, b"host")
+        host = None if kept else way.upstream.authority.encode("ascii")
         order = Order(way, target, to_upstream(client.headers, host), body)
         name = way.upstream.name
         try:
@@ -274,9 +281,10 @@ class Relay:
         meter.head(status, kind, encoding, exchange.t_end)
         server = value_of(headers, b"server")
         self._ledger.server(exchange.upstream, server)
-        if not meter.stream or encoding not in ("", "identity"):
+        events = media_type(kind) == "text/event-stream"
+        if not events or encoding not in ("", "identity"):
             withdrawal = None
-        passed = to_client(headers, media_type(kind) == "text/event-stream")
+        passed = to_client(headers, events)
         if withdrawal is not None:  # it will be shorter than the upstream says
             passed = [(n, v) for n, v in passed if n.lower() != b"content-length"]
         client.start(status, response.extensions.get("reason_phrase", b""), passed)
@@ -389,7 +397,7 @@ def _call(face: Interface, body: bytes | None, path: str) -> Call:
 
 
 def _confess(mistake: Exception) -> None:
-    """Say where the meter broke, never over what: that may be somebody's text."""
+    """Say where we broke, never over what: that may be somebody's text."""
     trace = traceback.extract_tb(mistake.__traceback__)[-1]
     where = f"{os.path.basename(trace.filename)}:{trace.lineno}"
     print(f"tokometer: {type(mistake).__name__} in {where}, please report", file=sys.stderr)

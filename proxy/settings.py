@@ -4,7 +4,7 @@ A settings class is a dataclass. Each field that a user can set carries metadata
 needed `unit` (`seconds` and `bytes` are read as durations and sizes), `least`, `most`, `name` (the
 public name, where the field's own will not do), `shown` (the default as people read it) and
 `parse` (text to value, raises ValueError with what to give). The kind of value comes from the
-annotation: str, int, float, bool, tuple of str or a Literal; with `| None` it can be `off`.
+annotation: str, int, float, bool or a Literal; others need `parse`. `| None` can be `off`.
 """
 
 import argparse
@@ -51,7 +51,6 @@ BY_KIND: dict[type, Reading] = {
     int: Reading(whole, "a whole number", "NUMBER"),
     float: Reading(decimal, "a number", "NUMBER"),
     str: Reading(lambda text: text or None, "a text", "TEXT"),
-    tuple: Reading(lambda text: tuple(text.split(",")), "names with commas between", "NAMES"),
 }
 
 
@@ -98,8 +97,6 @@ class Setting:
             return "on" if self.default else "off"
         if self.unit == "bytes":
             return size_text(self.default)
-        if isinstance(self.default, tuple):
-            return ",".join(self.default)
         number = f"{self.default:g}" if self.kind is float else str(self.default)
         return f"{number} s" if self.unit == "seconds" else number
 

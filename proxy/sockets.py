@@ -97,15 +97,16 @@ class Sockets:
 @contextlib.contextmanager
 def opened(config: Config) -> Iterator[Sockets]:
     """The sockets that the settings ask for. Raises SettingError."""
-    data = listen_shared(config.host, config.port, config.workers)
-    admin = listen(config.admin_host, config.admin_port, "admin_")
-    with _private_folder() as folder, socket.socket(socket.AF_UNIX) as channel:
-        path = str(Path(folder, "channel"))
+    with contextlib.ExitStack() as stack:
+        data = listen_shared(config.host, config.port, config.workers)
+        for one in data:
+            stack.enter_context(one)
+        admin = stack.enter_context(listen(config.admin_host, config.admin_port, "admin_"))
+        path = str(Path(stack.enter_context(_private_folder()), "channel"))
+        channel = stack.enter_context(socket.socket(socket.AF_UNIX))
         channel.bind(path)
         channel.listen(BACKLOG)
-        sockets = Sockets(data, admin, channel, path)
-        yield sockets
-        sockets.keep()
+        yield Sockets(data, admin, channel, path)
 
 
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":

@@ -6,9 +6,7 @@ open here, so that connections which wait in a dead worker's queue are its succe
 """
 
 import gc
-import math
 import os
-import select
 import signal
 import socket
 import sys
@@ -20,17 +18,15 @@ from functools import partial
 from proxy import __version__
 from proxy.child import Lifeline, fork
 from proxy.config import Config
+from proxy.signals import HANDLED, STOPS, Signals
 from proxy.sockets import Sockets, opened
 
 RunWorker = Callable[[Config, int, socket.socket, str], None]
 RunKeeper = Callable[[Config, socket.socket, socket.socket], None]
 
-STOPS = (signal.SIGTERM, signal.SIGINT)
-HANDLED = (*STOPS, signal.SIGCHLD)
 MARGIN = 5.0  # seconds, for what a process does once its streams have ended
 STARTED = 1.0  # seconds; who dies sooner waits longer each time before the next try
 LONGEST_WAIT = 10.0
-TWICE = 0.1  # seconds: `timeout` and others signal a process and its group, which is one wish
 LOOK_AGAIN = 0.05  # seconds between two looks whether everything is ready
 
 
@@ -62,47 +58,21 @@ class Child:
     early: int = 0  # deaths soon after the start, in a row
 
 
-class Signals:
-    """Signals to this process; `wait` returns early when one comes."""
-
-    def __init__(self) -> None:
-        self._stops: list[tuple[int, float]] = []
-        self._last = -math.inf
-        self._wake, woken = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(woken, False)
-        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-        for number in HANDLED:
-            signal.signal(number, self._note)
-
-    def _note(self, number: int, _: object) -> None:
-        if number in STOPS:
-            self._stops.append((number, time.monotonic()))
-
-    def wait(self, seconds: float | None) -> None:
-        """For a signal, at most `seconds`."""
-        if select.select([self._wake], [], [], seconds)[0]:
-            os.read(self._wake, 4096)
-
-    def stop(self) -> int:
-        """The next one that says to stop, taken out; 0 if there is none."""
-        while self._stops:
-            number, at = self._stops.pop(0)
-            if at - self._last > TWICE:
-                self._last = at
-                return number
-        return 0
-
-
 class Supervisor:
     """Runs one keeper and `config.workers` workers on `sockets` until a signal says to stop.
 
     `run_worker(config, slot, listener, channel_path)` and `run_keeper(config, admin, channel)` are
-    what the children do: each returns once it has done what SIGTERM asks for.
+    what the children do: each returns once it has done what SIGTERM asks for. `parent`: see
+    `Signals`.
     """
 
     def __init__(
-        self, config: Config, sockets: Sockets, run_worker: RunWorker, run_keeper: RunKeeper
+        self,
+        config: Config,
+        sockets: Sockets,
+        run_worker: RunWorker,
+        run_keeper: RunKeeper,
+        parent: int | None = None,
     ) -> None:
         self._config = config
         self._sockets = sockets
@@ -115,13 +85,15 @@ class Supervisor:
         ]
         self._children = [self._keeper, *self._workers]
         self._lifeline = Lifeline()
-        self._signals = Signals()
+        self._signals = Signals(parent)
         self._ready = False
 
     def run(self) -> int:
         """The exit code, when all is over."""
         try:
-            while not self._signals.stop():
+            while (number := self._signals.next()) not in STOPS:
+                if number == signal.SIGHUP:
+                    _signal([self._keeper], number)
                 self._start()
                 self._announce()
                 self._signals.wait(self._patience())
@@ -136,11 +108,13 @@ class Supervisor:
     # --- what children do -----------------------------------------------------------------------
 
     def _as_worker(self, slot: int) -> None:
+        self._lifeline.follow()
         listener = self._sockets.data[slot]
         self._sockets.keep(listener)
         self._run_worker(self._config, slot, listener, self._sockets.channel_path)
 
     def _as_keeper(self) -> None:
+        self._lifeline.follow()
         self._sockets.keep(self._sockets.admin, self._sockets.channel)
         self._run_keeper(self._config, self._sockets.admin, self._sockets.channel)
 
@@ -204,7 +178,7 @@ class Supervisor:
         deadline = time.monotonic() + seconds
         while any(child.pid for child in children) and time.monotonic() < deadline:
             self._signals.wait(max(0.0, deadline - time.monotonic()))
-            if number := self._signals.stop():
+            if (number := self._signals.next()) in STOPS:
                 raise Hurry(number)
             for _ in self._ended():
                 pass
@@ -255,12 +229,15 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(config: Config) -> int:
-    """Runs the proxy until it is told to stop; the exit code. Raises SettingError."""
+def serve(config: Config, parent: int | None = None) -> int:
+    """Runs the proxy until it is told to stop; the exit code. Raises SettingError.
+
+    `parent`: a descriptor that becomes readable when the process is gone that this one belongs to.
+    """
     with opened(config) as sockets:
         from proxy.app import run_keeper, run_worker
 
         # What is loaded by now stays shared between the processes, and is never looked through.
         gc.collect()
         gc.freeze()
-        return Supervisor(config, sockets, run_worker, run_keeper).run()
+        return Supervisor(config, sockets, run_worker, run_keeper, parent).run()

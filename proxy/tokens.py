@@ -20,27 +20,34 @@ class Totals(NamedTuple):
 class Counts:
     """What an upstream said about tokens: of each field the last value wins, nothing is summed.
 
-    But for one case: with several choices llama.cpp sends one usage event per choice, where
-    everybody else sends one for all. As many usage-only events as choices are added up.
+    But for one case: with several choices llama.cpp reports once per choice, where everybody else
+    reports once for all. As many final reports as choices are added up.
     """
 
-    __slots__ = ("_last", "_per_choice", "engine")
+    __slots__ = ("_engine_per_choice", "_last", "_per_choice", "engine")
 
     def __init__(self) -> None:
         self._last = Usage()
         self._per_choice: list[int] = []
+        self._engine_per_choice: list[int] = []
         self.engine: dict[str, float] = {}
 
-    def take(self, usage: Usage, alone: bool) -> None:
-        """Take one report; `alone` when its event did nothing but report."""
+    def take(self, usage: Usage, final: bool) -> None:
+        """Take one report; `final` when its event ended a choice or did nothing but report."""
         last = self._last
         for field in ("prompt", "cached", "cache_written", "output", "reasoning", "total"):
             value = getattr(usage, field)
-            if value is not None:
+            if value or (value is not None and getattr(last, field) is None):
                 setattr(last, field, value)
         last.cached_beside |= usage.cached_beside
-        if alone and usage.output:
+        if final and usage.output:
             self._per_choice.append(usage.output)
+
+    def take_engine(self, figures: dict[str, float], final: bool) -> None:
+        """Take figures of the engine's own (`formats.event.ENGINE_KEYS`); `final` as in `take`."""
+        self.engine |= figures
+        if final and "output_tokens" in figures:
+            self._engine_per_choice.append(int(figures["output_tokens"]))
 
     def output(self, choices: int) -> int | None:
         """Output tokens by the upstream's usage, reasoning included; None if it gave none."""
@@ -48,19 +55,26 @@ class Counts:
             return sum(self._per_choice)
         return self._last.generated
 
+    def engine_output(self, choices: int) -> int | None:
+        """Output tokens by the engine's own figures; None if it did not count all choices."""
+        if choices > 1:
+            found = self._engine_per_choice
+            return sum(found) if len(found) == choices else None
+        output = self.engine.get("output_tokens")
+        return None if output is None else int(output)
+
     def prompt(self) -> tuple[int | None, int | None]:
         """Prompt tokens, cached ones included, and the cached ones among them."""
         last, engine = self._last, self.engine
-        if last.prompt is None:
-            if "prompt_tokens" not in engine:
-                return None, last.cached
-            cached = int(engine.get("cached_prompt_tokens", 0))
-            return int(engine["prompt_tokens"]) + cached, cached
-        beside = (last.cached or 0) + (last.cache_written or 0) if last.cached_beside else 0
-        cached = last.cached
+        prompt, cached = last.prompt, last.cached
         if cached is None and "cached_prompt_tokens" in engine:
             cached = int(engine["cached_prompt_tokens"])
-        return last.prompt + beside, cached
+        # More cached tokens than tokens: they were counted beside, whatever the interface says.
+        if prompt is not None and (last.cached_beside or (cached or 0) > prompt):
+            prompt += (cached or 0) + (last.cache_written or 0)
+        if not prompt and "prompt_tokens" in engine:
+            prompt = int(engine["prompt_tokens"] + engine.get("cached_prompt_tokens", 0))
+        return prompt or None, cached
 
     def totals(self, choices: int, seen: bool, exact: int | None, estimate: int | None) -> Totals:
         """The best of all sources.
@@ -72,10 +86,9 @@ class Counts:
             estimate: output tokens by the text's length.
         """
         prompt, cached = self.prompt()
-        engine = self.engine.get("output_tokens")
         for source, output in (
             ("usage", self.output(choices)),
-            ("engine", None if engine is None else int(engine)),
+            ("engine", self.engine_output(choices)),
             ("stream", exact),
             ("estimate", estimate),
         ):
@@ -139,17 +152,25 @@ class Learned:
             self._per_prompt_character.learn(tokens, characters)
 
     def output(self, characters: int, events: int) -> int:
-        """Estimated output tokens: characters times tokens per character.
+        """Estimated output tokens of a stream: characters times tokens per character.
 
         Until something is learned one per output event, and again where that has proved the
         steadier measure: an engine that sends each token as it comes.
         """
-        per_character, per_event = self._per_character.value, self._per_event.value
-        if per_character is None or per_event is None:
+        per_event = self._per_event.value
+        by_characters = self.whole(characters)
+        if by_characters is None or per_event is None:
             return events
         if self._per_event.steadier_than(self._per_character):
-            return round(events * per_event)
-        return max(1, round(characters * per_character)) if characters else 0
+            return max(1, round(events * per_event)) if events else 0
+        return by_characters
+
+    def whole(self, characters: int) -> int | None:
+        """Estimated output tokens of a whole answer; None until something is learned."""
+        value = self._per_character.value
+        if value is None:
+            return None
+        return max(1, round(characters * value)) if characters else 0
 
     def prompt(self, characters: int) -> int:
         """Estimated prompt tokens; a quarter of the characters until something is learned."""

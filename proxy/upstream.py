@@ -92,9 +92,10 @@ class Transport(httpx.AsyncBaseTransport):
                 _, connection = await loop.create_connection(
                     lambda: Connection(self._clock), host, port, ssl=tls
                 )
-        except TimeoutError:
+        except TimeoutError as problem:  # ours, or the system's
             self._connected(None)
-            raise httpx.ConnectTimeout(f"no connection within {limit:g} s") from None
+            why = f"no connection within {limit:g} s" if limit else str(problem)
+            raise httpx.ConnectTimeout(why) from None
         except (OSError, ssl.SSLError, UnicodeError) as problem:
             self._connected(None)
             raise httpx.ConnectError(str(problem)) from None
@@ -119,10 +120,10 @@ class Transport(httpx.AsyncBaseTransport):
         connection.idle_since = self._clock()
         self._idle.setdefault(origin, []).append(connection)
         if self._sweeper is None:
-            self._sweep_later()
+            self._sweep_in(self._keepalive)
 
-    def _sweep_later(self) -> None:
-        self._sweeper = asyncio.get_running_loop().call_later(self._keepalive, self._sweep)
+    def _sweep_in(self, seconds: float) -> None:
+        self._sweeper = asyncio.get_running_loop().call_later(seconds, self._sweep)
 
     def _sweep(self) -> None:
         """Drop what has rested too long; the server would do so soon."""
@@ -132,8 +133,8 @@ class Transport(httpx.AsyncBaseTransport):
             for connection in [c for c in idle if c.lost or c.idle_since <= oldest]:
                 idle.remove(connection)
                 connection.cut()
-        if any(self._idle.values()):
-            self._sweep_later()
+        if since := [connection.idle_since for idle in self._idle.values() for connection in idle]:
+            self._sweep_in(min(since) - oldest)
 
     async def aclose(self) -> None:
         """Drop all idle connections."""

@@ -97,6 +97,11 @@ class RawClient:
         except ConnectionError:
             return b""
 
+    async def close(self) -> None:
+        """Let go of the socket, at the end of a test."""
+        self.writer.transport.abort()
+        await asyncio.gather(self.writer.wait_closed(), return_exceptions=True)
+
     def leave(self) -> None:
         """Close without another word."""
         self.writer.close()

@@ -1,5 +1,6 @@
 """Records as workers send them, for the tests of the keeper's side."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -29,7 +30,7 @@ def rejected(id: int, at: float, model: str = "m", **more: Any) -> End:
     return end(id, at, model, **more)
 
 
-def samples(families: list[Metric]) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
+def samples(families: Sequence[Metric]) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
     """Values by the name of the sample and its labels."""
     found: dict[str, dict[frozenset[tuple[str, str]], float]] = {}
     for family in families:
@@ -38,12 +39,12 @@ def samples(families: list[Metric]) -> dict[str, dict[frozenset[tuple[str, str]]
     return found
 
 
-def value(families: list[Metric], name: str, **labels: str) -> float | None:
+def value(families: Sequence[Metric], name: str, **labels: str) -> float | None:
     """The value of the one series of `name` that has just these labels; None if there is none."""
     return samples(families).get(name, {}).get(frozenset(labels.items()))
 
 
-def total(families: list[Metric], name: str, **labels: str) -> float:
+def total(families: Sequence[Metric], name: str, **labels: str) -> float:
     """The sum of all series of `name` that have these labels, whatever others they have."""
     wanted = set(labels.items())
     series = samples(families).get(name, {})

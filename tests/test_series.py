@@ -3,9 +3,9 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from records import value
 
 from proxy.series import Count, Counter, Distribution, Gauge, Histogram, Trace
-from records import value
 
 
 def test_what_was_counted_too_much_is_taken_off_what_comes_next() -> None:

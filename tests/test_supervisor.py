@@ -20,8 +20,9 @@ PATIENCE = 20.0  # seconds until a test gives up
 
 # A worker answers every connection with its process id and holds it open until it is told to end;
 # then it lets go of its listener and ends with its last connection. `die` in a request kills it.
+# The keeper says that all is ready once every worker has been in touch.
 CHILDREN = """
-import os, select, signal, socket, sys, threading
+import contextlib, os, select, signal, socket, sys
 from proxy.config import Config, Upstream
 from proxy.sockets import opened
 from proxy.settings import SettingError
@@ -29,28 +30,38 @@ from proxy.supervisor import Supervisor
 
 def run_worker(config, slot, listener, channel_path):
     draining = []
-    signal.signal(signal.SIGTERM, lambda *_: (draining.append(1), listener.close()))
+    signal.signal(signal.SIGTERM, lambda *_: draining.append(True))
     clients = []
+    keeper = dial(channel_path)
     while clients or not draining:
-        waiting = clients + ([] if draining else [listener])
-        try:
-            ready = select.select(waiting, [], [], 0.05)[0]
-        except (ValueError, OSError):
-            continue
-        for one in ready:
+        if draining:
+            listener.close()
+        waiting = [keeper, *clients] if draining else [keeper, *clients, listener]
+        for one in select.select(waiting, [], [], 0.02)[0]:
             if one is listener:
                 client = listener.accept()[0]
-                client.sendall(b"%d\\n" % os.getpid())
                 clients.append(client)
+                with contextlib.suppress(ConnectionError):
+                    client.sendall(b"%d\\n" % os.getpid())
                 continue
-            said = one.recv(100)
-            if b"die" in said:
-                os._exit(7)
+            if one is keeper:
+                keeper = dial(channel_path)
+                continue
+            with contextlib.suppress(ConnectionError):
+                if b"die" in one.recv(100):
+                    os._exit(7)
             clients.remove(one)
             one.close()
 
+def dial(path):
+    keeper = socket.socket(socket.AF_UNIX)
+    keeper.connect(path)
+    return keeper
+
 def run_keeper(config, admin, channel):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGHUP, lambda *_: print("log opened anew", file=sys.stderr, flush=True))
+    workers = [channel.accept()[0] for _ in range(config.workers)]
     while True:
         client = admin.accept()[0]
         client.recv(1000)
@@ -219,6 +230,14 @@ def test_a_stop_refuses_new_connections_and_lets_running_ones_end(number: int) -
         assert one.line() == ""
 
 
+def test_a_hangup_is_told_to_the_keeper_which_opens_the_log_anew() -> None:
+    with running() as one:
+        first = pid_from(one.ready().connect())
+        one.process.send_signal(signal.SIGHUP)
+        assert one.line() == "log opened anew\n"
+        assert pid_from(one.connect()) == first
+
+
 def test_what_does_not_end_in_time_is_ended() -> None:
     with running(drain=0.2, changed="import proxy.supervisor as s; s.MARGIN = 0.2\n") as one:
         client = one.ready().connect()
@@ -271,12 +290,12 @@ def test_bad_input_that_a_child_finds_ends_the_start_with_one_line() -> None:
 
 def test_the_channel_is_private_and_gone_at_the_end(tmp_path: Path) -> None:
     changed = (
-        "import os, stat\n"
+        "import stat\n"
         f"notes = {str(tmp_path / 'notes')!r}\n"
         "def run_worker(config, slot, listener, path):\n"
-        "    s = socket.socket(socket.AF_UNIX); s.connect(path)\n"
         "    mode = stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode)\n"
         "    open(notes, 'w').write(f'{mode:o} {path}')\n"
+        "    keeper = dial(path)\n"
         "    signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
         "    signal.pause()\n"
     )

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from ssl import SSLContext
@@ -126,7 +127,12 @@ class ScriptedUpstream:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._problems and value is None:
+        for visit in self.visits:
+            visit.writer.transport.abort()
+        await asyncio.gather(
+            *(visit.writer.wait_closed() for visit in self.visits), return_exceptions=True
+        )
+        if self._problems:  # what else went wrong may only follow from it
             raise self._problems[0]
 
     def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -145,6 +151,24 @@ class ScriptedUpstream:
             self._problems.append(problem)
         finally:
             visit.writer.close()
+
+
+class Silent:
+    """A script that says these bytes and then waits for the other side to close."""
+
+    def __init__(self, *said: bytes) -> None:
+        self._said = said
+        self.asked = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.closed_at = 0.0
+
+    async def __call__(self, visit: Visit) -> None:
+        await visit.hear()
+        visit.say(*self._said)
+        self.asked.set()
+        await visit.gone()
+        self.closed_at = time.monotonic()
+        self.closed.set()
 
 
 @asynccontextmanager

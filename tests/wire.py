@@ -73,10 +73,14 @@ def counts(prompt: int, output: int, **beside: Any) -> dict[str, Any]:
 
 def used(prompt: int, output: int, **beside: Any) -> bytes:
     """The event that does nothing but report usage; `beside` goes into its `usage`."""
-    return sse({"id": "c", "model": MODEL, "choices": [], "usage": counts(prompt, output, **beside)})
+    return sse(
+        {"id": "c", "model": MODEL, "choices": [], "usage": counts(prompt, output, **beside)}
+    )
 
 
 def completion(text: str, finish: str | None = None, index: int = 0, **beside: Any) -> bytes:
     """A `text_completion` chunk."""
     choice = {"index": index, "text": text, "finish_reason": finish}
-    return sse({"id": "c", "object": "text_completion", "model": MODEL, "choices": [choice]} | beside)
+    return sse(
+        {"id": "c", "object": "text_completion", "model": MODEL, "choices": [choice]} | beside
+    )

@@ -5,7 +5,7 @@ It speaks the interfaces of OpenAI, Anthropic and Ollama, streamed and not, at a
 """
 
 from proxy.engine.app import build_app
-from proxy.engine.server import engine_server, listen, serve_engine, url
+from proxy.engine.server import engine_server, serve_engine, url
 from proxy.engine.settings import EngineSettings
 
-__all__ = ["EngineSettings", "build_app", "engine_server", "listen", "serve_engine", "url"]
+__all__ = ["EngineSettings", "build_app", "engine_server", "serve_engine", "url"]

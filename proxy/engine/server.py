@@ -9,12 +9,7 @@ from proxy import __version__
 from proxy.engine.app import build_app
 from proxy.engine.exchange import Cut
 from proxy.engine.settings import EngineSettings
-
-
-def listen(settings: EngineSettings) -> socket.socket:
-    """A socket that takes connections already. Raises OSError where the address cannot be had."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+from proxy.sockets import listen
 
 
 def url(sock: socket.socket) -> str:
@@ -26,10 +21,11 @@ def url(sock: socket.socket) -> str:
 def serve_engine(settings: EngineSettings, sock: socket.socket | None = None) -> None:
     """Serves until SIGINT, then raises KeyboardInterrupt; or until SIGTERM, then dies of it.
 
-    `sock` is what `listen` gave, and is closed. Raises OSError where there is none and the
-    address cannot be had.
+    `sock` listens, and is closed in the end; where there is none, one is made, which raises
+    SettingError where the address cannot be had.
     """
-    engine_server(settings).run(sockets=[sock or listen(settings)])
+    sock = sock or listen(settings.host, settings.port)
+    engine_server(settings).run(sockets=[sock])
 
 
 def engine_server(settings: EngineSettings) -> uvicorn.Server:

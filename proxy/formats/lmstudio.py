@@ -54,7 +54,8 @@ def event(payload: dict[str, JSON], name: str) -> Event | None:
         return _whole(mapping(payload.get("result")))
     if is_error(payload, name):
         return Event(error=True)
-    return None if kind else _whole(payload)
+    whole = not kind and ("output" in payload or "stats" in payload)
+    return _whole(payload) if whole else None
 
 
 def _whole(result: dict[str, JSON]) -> Event:

@@ -10,6 +10,7 @@ _TEXTS = frozenset(
         "function",
         "functionCall",
         "function_call",
+        "message",
         "output",
         "parts",
         "refusal",

@@ -6,7 +6,7 @@ It shares a process with the runner; what it costs itself is in the results.
 import asyncio
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 import httptools
@@ -15,6 +15,7 @@ from .traffic import CHAT, CLOCK, DIGITS, DONE, MODEL, PREFILL_SECONDS, RECEIVED
 
 GRACE_SECONDS = 10.0  # for streams that are late; after it they are lost
 _SETTLE_SECONDS = 0.5
+_EVENT_END = b"\n\n"
 
 Probe = TypeVar("Probe")
 
@@ -94,21 +95,16 @@ class StreamClient(asyncio.Protocol):
         self._stream.status = self._parser.get_status_code()
 
     def on_body(self, data: bytes) -> None:
-        if self._tail:
+        if self._tail or not data.endswith(_EVENT_END):
             data = self._tail + data
-        end = self._take(data)
-        mark = data.rfind(b"\n", end)
-        self._tail = data[max(end, mark) :] if len(data) - end > 64 else data[end:]
-        if DONE in self._tail:
-            self._stream.done = True
-
-    def _take(self, data: bytes) -> int:
-        """Count the chunks in `data`; the position behind the last one's time."""
+            cut = data.rfind(_EVENT_END) + len(_EVENT_END) if _EVENT_END in data else 0
+            data, self._tail = data[:cut], data[cut:]
         end = 0
-        while (at := data.find(WRITTEN, end)) >= 0 and at + 2 + DIGITS <= len(data):
+        while (at := data.find(WRITTEN, end)) >= 0:
             end = at + 2 + DIGITS
             self._chunk(int(data[at + 2 : end]), data, end)
-        return end
+        if data.endswith(DONE):
+            self._stream.done = True
 
     def _chunk(self, written: int, data: bytes, end: int) -> None:
         stream, gauge = self._stream, self._gauge
@@ -128,3 +124,106 @@ class StreamClient(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._over()
+
+
+@dataclass(frozen=True)
+class StreamLoad:
+    """So many streams of so many chunks a second each.
+
+    They start evenly over `ramp` seconds; what is measured is measured during `window` seconds
+    in which all of them run.
+    """
+
+    streams: int
+    rate: float
+    window: float
+    ramp: float
+    in_step: bool = False
+
+    @property
+    def name(self) -> str:
+        """Such as `100x40/s`."""
+        return f"{self.streams}x{self.rate:g}/s" + (" in step" if self.in_step else "")
+
+    @property
+    def chunks(self) -> int:
+        """Of each stream."""
+        return round((self.ramp + _SETTLE_SECONDS + self.window) * self.rate) + 2
+
+
+@dataclass
+class StreamRun(Generic[Probe]):
+    """What came of a load."""
+
+    streams: list[Stream]
+    delays: Sequence[int]  # nanoseconds, of the chunks in the window
+    chunks: int  # in the window
+    seconds: float  # of the window
+    before: Probe  # what `probe` said at the window's two ends
+    after: Probe
+
+    @property
+    def lost(self) -> int:
+        """Streams of which anything is missing."""
+        return sum(stream.lost for stream in self.streams)
+
+
+async def run_streams(
+    port: int, load: StreamLoad, probe: Callable[[], Probe], models: Sequence[str] = (MODEL,)
+) -> StreamRun[Probe]:
+    """Put a load on what listens on `port` of the loopback.
+
+    Args:
+        probe: called at the beginning and at the end of the window.
+        models: asked for in turn.
+    """
+    loop = asyncio.get_running_loop()
+    gauge = Gauge()
+    bodies = [
+        chat_body(chunks=load.chunks, interval=1 / load.rate, model=m, in_step=load.in_step)
+        for m in models
+    ]
+    streams: list[Stream] = []
+
+    async def start(number: int) -> None:
+        await asyncio.sleep(load.ramp * number / load.streams)
+        stream = Stream(f"bench-{number}", load.chunks)
+        streams.append(stream)
+        headers = {"X-Request-Id": stream.request_id}
+        await fetch(port, stream, post(CHAT, bodies[number % len(bodies)], headers), gauge)
+
+    ends = load.ramp + PREFILL_SECONDS + load.chunks / load.rate
+    began = loop.time()
+    running = [loop.create_task(start(number)) for number in range(load.streams)]
+    await asyncio.sleep(load.ramp + PREFILL_SECONDS + _SETTLE_SECONDS)
+    before, chunks, since = probe(), gauge.chunks, loop.time()
+    gauge.on = True
+    await asyncio.sleep(load.window)
+    gauge.on = False
+    chunks, seconds, after = gauge.chunks - chunks, loop.time() - since, probe()
+    _, late = await asyncio.wait(running, timeout=began + ends + GRACE_SECONDS - loop.time())
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    return StreamRun(streams, gauge.delays, chunks, seconds, before, after)
+
+
+async def fetch(port: int, stream: Stream, request: bytes, gauge: Gauge) -> None:
+    """One stream, to its end or until cancelled. A connection that fails leaves it lost."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+
+    def end() -> None:
+        if not over.done():
+            over.set_result(None)
+
+    try:
+        transport, _ = await loop.create_connection(
+            lambda: StreamClient(stream, request, gauge, end), "127.0.0.1", port
+        )
+    except OSError:
+        return
+    try:
+        await over
+    finally:
+        transport.abort()

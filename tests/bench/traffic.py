@@ -14,7 +14,7 @@ CLOCK = time.monotonic_ns
 WRITTEN = b"~t"  # before the time of writing, nanoseconds
 RECEIVED = b"~r"  # before the time at which the upstream had the request, in the first chunk
 DIGITS = 16
-DONE = b"[DONE]"
+DONE = b"data: [DONE]\n\n"
 
 _FRONT = (
     b'data: {"id":"chatcmpl-98774408724a1647","object":"chat.completion.chunk",'
@@ -55,7 +55,7 @@ class Script:
         self.first = self._stamped(b"~r%016d", b"null", 2)
         self.content = self._stamped(b"", b"null", 1)
         self.finish = self._stamped(b"", b'"length"', 1)
-        self.done = frame(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+        self.done = frame(DONE) + b"0\r\n\r\n"
 
     def _stamped(self, more: bytes, finish: bytes, stamps: int) -> bytes:
         template = self._front.replace(b"%", b"%%") + _CHOICE % (more, finish)
@@ -101,12 +101,17 @@ def json_answer(body: bytes, status: bytes = b"200 OK") -> bytes:
 
 
 def chat_body(
-    *, chunks: int = 12, interval: float = 0.0, stream: bool = True, model: str = MODEL
+    *,
+    chunks: int = 12,
+    interval: float = 0.0,
+    stream: bool = True,
+    model: str = MODEL,
+    in_step: bool = False,
 ) -> bytes:
     """A request for `chunks` chunks, one every `interval` seconds (0: as fast as they are taken).
 
     The upstream reads them out of `max_tokens` and `seed` (microseconds), which every proxy
-    passes on.
+    passes on; `in_step` is the upstream's own and passed on by those that leave bodies alone.
     """
     body: dict[str, object] = {
         "model": model,
@@ -117,6 +122,8 @@ def chat_body(
     }
     if stream:
         body["stream"] = True
+    if in_step:
+        body["in_step"] = True
     return json.dumps(body).encode()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import anthropic
 import httpx
 import openai
+from pydantic import BaseModel
 
 SECONDS = 300.0  # for a whole stream
 FAILURES = (openai.APIError, anthropic.APIError, httpx.HTTPError)
@@ -48,16 +49,11 @@ class Told:
         self.outputs += 1
         return self.outputs == ask.leave_after
 
-    def note(self, usage: Any, timings: Any = None) -> None:
-        """Takes over a usage object of any of the interfaces, and llama.cpp's timings."""
-        if usage is not None:
-            prompt, output = ("prompt_tokens", "completion_tokens")
-            if not hasattr(usage, output):
-                prompt, output = ("input_tokens", "output_tokens")
-            self.prompt_tokens = getattr(usage, prompt, None) or self.prompt_tokens
-            self.output_tokens = getattr(usage, output)
-        if timings is not None:
-            self.timings = timings
+    def note(self, prompt_tokens: int, output_tokens: int, timings: Any = None) -> None:
+        """The last report of a stream is the one that holds; `timings` are llama.cpp's."""
+        self.prompt_tokens = prompt_tokens
+        self.output_tokens = output_tokens
+        self.timings = timings
 
 
 Call = Callable[["Clients", Ask], Awaitable[Told]]
@@ -94,7 +90,9 @@ async def chat(clients: Clients, ask: Ask) -> Told:
     )
     async with stream:
         async for chunk in stream:
-            told.note(chunk.usage, (chunk.model_extra or {}).get("timings"))
+            if chunk.usage:
+                counts = (chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
+                told.note(*counts, timings_of(chunk))
             text = chunk.choices[0].delta.content if chunk.choices else None
             if text and told.has_enough(ask):
                 break
@@ -113,7 +111,9 @@ async def completions(clients: Clients, ask: Ask) -> Told:
     )
     async with stream:
         async for chunk in stream:
-            told.note(chunk.usage, (chunk.model_extra or {}).get("timings"))
+            if chunk.usage:
+                counts = (chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
+                told.note(*counts, timings_of(chunk))
             text = chunk.choices[0].text if chunk.choices else None
             if text and told.has_enough(ask):
                 break
@@ -132,14 +132,15 @@ async def responses(clients: Clients, ask: Ask) -> Told:
     async with stream:
         async for event in stream:
             if event.type in ("response.completed", "response.incomplete"):
-                told.note(event.response.usage, (event.model_extra or {}).get("timings"))
+                if usage := event.response.usage:
+                    told.note(usage.input_tokens, usage.output_tokens, timings_of(event))
             elif event.type == "response.output_text.delta" and told.has_enough(ask):
                 break
     return told
 
 
 async def messages(clients: Clients, ask: Ask) -> Told:
-    told = Told(ask.request_id)
+    told, prompt_tokens = Told(ask.request_id), 0
     stream = await clients.anthropic.messages.create(
         model=clients.model,
         messages=[{"role": "user", "content": ask.prompt}],
@@ -150,9 +151,11 @@ async def messages(clients: Clients, ask: Ask) -> Told:
     async with stream:
         async for event in stream:
             if event.type == "message_start":
-                told.note(event.message.usage)
+                start = event.message.usage
+                # this interface counts the cached part of a prompt beside the rest of it
+                prompt_tokens = start.input_tokens + (start.cache_read_input_tokens or 0)
             elif event.type == "message_delta":
-                told.note(event.usage)
+                told.note(prompt_tokens, event.usage.output_tokens)
             elif event.type == "content_block_delta" and told.has_enough(ask):
                 break
     return told
@@ -170,9 +173,13 @@ async def native(clients: Clients, ask: Ask) -> Told:
                 continue
             event = json.loads(line.removeprefix("data: "))
             if event["stop"]:
-                told.prompt_tokens = event["tokens_evaluated"]
-                told.output_tokens = event["tokens_predicted"]
-                told.timings = event["timings"]
+                counts = (event["tokens_evaluated"], event["tokens_predicted"])
+                told.note(*counts, event["timings"])
             elif event["content"] and told.has_enough(ask):
                 break
     return told
+
+
+def timings_of(event: BaseModel) -> Any:
+    """llama.cpp's timings of the stream, a field that the clients do not know of."""
+    return (event.model_extra or {}).get("timings")

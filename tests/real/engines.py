@@ -40,7 +40,9 @@ class Engine:
     output_counter: str
     truth: Callable[[Counters, int], Truth]
     interfaces: Mapping[str, clients.Call]
+    max_tokens: tuple[int, int]  # from the shortest to the longest stream of a round
     reports_ttft: bool = False
+    tpot_is_per_token: bool = False  # each stream weighs as much as it has tokens
     abandons: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -65,6 +67,7 @@ def vllm(port: int) -> Engine:
             "completions": clients.completions,
             "responses": clients.responses,
         },
+        max_tokens=(64, 128),
         reports_ttft=True,
         abandons=True,
         environment={
@@ -113,6 +116,8 @@ def llamacpp(port: int) -> Engine:
             "messages": clients.messages,
             "native": clients.native,
         },
+        max_tokens=(32, 64),
+        tpot_is_per_token=True,
     )
 
 

@@ -49,6 +49,8 @@ def server(
     try:
         wait_until_ready(process, ready, log, seconds)
         yield
+        if has_exited(process):
+            raise SystemExit(f"a server exited during the run\n{tail(log)}")
     finally:
         end(process)
 

@@ -15,7 +15,6 @@ from .engines import Counters, Engine, moved_between, read_counters
 
 STREAMS = 20
 ABANDONED = 8
-MAX_TOKENS = (64, 128)  # spread over the streams of a round
 LEAVE_AFTER = (5, 60)  # events with output
 LOG_SECONDS = 10.0  # for the last line of a round to be written
 QUIET_SECONDS = 0.4  # many times the time per token of both engines
@@ -71,7 +70,7 @@ class Bench:
         raise SystemExit(f"{self.engine.name} still generates after {SETTLE_SECONDS:.0f} s")
 
     async def measure(self, interface: str, concurrency: int) -> Round:
-        asks = list(spread(f"{interface}-{concurrency}", STREAMS))
+        asks = self.spread(f"{interface}-{concurrency}", STREAMS)
         before = await self.counters()
         told = await at_once(self.engine.interfaces[interface], self.clients, asks, concurrency)
         lines = await self.lines([ask.request_id for ask in asks])
@@ -80,7 +79,7 @@ class Bench:
 
     async def warm_up(self, interface: str) -> None:
         """First requests pay for caches and connections on all sides; nobody compares them."""
-        asks = list(spread(f"{interface}-warm", 4))
+        asks = self.spread(f"{interface}-warm", 4)
         await at_once(self.engine.interfaces[interface], self.clients, asks, 2)
 
     async def abandon(self, interface: str) -> list[Abandoned]:
@@ -92,11 +91,22 @@ class Bench:
             after = first + (last - first) * number // (ABANDONED - 1)
             ask = Ask(f"{interface}-left-{number}", prompt(number), 1000, number % 2 == 0, after)
             before = (await self.counters())[self.engine.output_counter]
-            await call(self.clients, ask)
+            await attempt(call, self.clients, ask)
             generated = (await self.counters())[self.engine.output_counter] - before
             (line,) = await self.lines([ask.request_id])
             left.append(Abandoned(interface, after, line, generated))
         return left
+
+    def spread(self, name: str, streams: int) -> list[Ask]:
+        """Streams of different lengths; every second client does not ask for usage."""
+        shortest, longest = self.engine.max_tokens
+        step = (longest - shortest) / streams
+        return [
+            Ask(
+                f"{name}-{number}", prompt(number), round(shortest + step * number), number % 2 == 0
+            )
+            for number in range(streams)
+        ]
 
     async def lines(self, request_ids: Sequence[str]) -> list[Line]:
         """The log lines of these requests in this order, waited for; a line that never comes
@@ -110,19 +120,19 @@ class Bench:
             await asyncio.sleep(0.1)
 
 
-def spread(name: str, streams: int) -> Iterator[Ask]:
-    """Streams of different lengths; every second client does not ask for usage."""
-    shortest, longest = MAX_TOKENS
-    for number in range(streams):
-        tokens = shortest + (longest - shortest) * number // streams
-        yield Ask(f"{name}-{number}", prompt(number), tokens, wants_usage=number % 2 == 0)
-
-
 def prompt(number: int) -> str:
     """Prompts of different lengths, none a beginning of another."""
     topic = TOPICS[number % len(TOPICS)]
     details = " It must be vivid and slow." * (number % 4)
     return f"{number}. Write a very long story about {topic}.{details}"
+
+
+async def attempt(call: Call, clients: Clients, ask: Ask) -> Told:
+    """A failed stream is a result too: the others go on and the log says how it was counted."""
+    try:
+        return await call(clients, ask)
+    except FAILURES as failure:
+        return Told(ask.request_id, failure=repr(failure))
 
 
 async def at_once(
@@ -133,10 +143,7 @@ async def at_once(
 
     async def one(ask: Ask) -> Told:
         async with slots:
-            try:
-                return await call(clients, ask)
-            except FAILURES as failure:
-                return Told(ask.request_id, failure=repr(failure))
+            return await attempt(call, clients, ask)
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(ask)) for ask in asks]

@@ -1,6 +1,6 @@
 """Our numbers beside the engine's, and whether they are close enough."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -57,7 +57,7 @@ def judge(engine: Engine, measured: Round) -> Row:
     prompt = Pair(total(measured.lines, "prompt_tokens"), truth.prompt_tokens)
     output = Pair(total(measured.lines, "output_tokens"), truth.output_tokens)
     ttft = Pair(mean(measured.lines, "ttft_seconds"), truth.ttft)
-    tpot = compare_tpot(measured, truth)
+    tpot = compare_tpot(engine, measured, truth)
     missed = [f"{told.request_id}: {told.failure}" for told in measured.told if told.failure]
     missed += [*wrong_outcomes(measured.lines, "completed"), *wrong_counts(measured)]
     if prompt.difference != 0:
@@ -92,18 +92,29 @@ def judge_left(left: Sequence[Abandoned]) -> Left:
     return Left(left[0].interface, sources, pairs, missed)
 
 
-def compare_tpot(measured: Round, truth: Truth) -> Pair:
-    """Over the streams whose timings the client was told; else over the engine's counters."""
+def compare_tpot(engine: Engine, measured: Round, truth: Truth) -> Pair:
+    """Both means over the same streams, weighted alike."""
     timed = [
         (line, told.timings)
         for line, told in zip(measured.lines, measured.told, strict=True)
         if told.timings
     ]
-    if not timed:
-        return Pair(mean(measured.lines, "decode_tokens_per_second", invert), truth.tpot)
-    engine = fmean(1.0 / timings["predicted_per_second"] for _, timings in timed)
-    ours = mean([line for line, _ in timed], "decode_tokens_per_second", invert)
-    return Pair(ours, engine)
+    if timed:
+        engines = fmean(1.0 / timings["predicted_per_second"] for _, timings in timed)
+        return Pair(mean_tpot([line for line, _ in timed]), engines)
+    weighted = engine.tpot_is_per_token
+    return Pair(mean_tpot(measured.lines, per_token=weighted), truth.tpot)
+
+
+def mean_tpot(lines: Sequence[Line], *, per_token: bool = False) -> float | None:
+    """Each stream weighs one, or `per_token` as much as it has tokens after the first.
+
+    None where a stream has no decode rate: over fewer streams it would be another number.
+    """
+    if not all(line.get("decode_tokens_per_second") for line in lines):
+        return None
+    weights = [line["output_tokens"] - 1 if per_token else 1 for line in lines]
+    return fmean((1.0 / line["decode_tokens_per_second"] for line in lines), weights)
 
 
 def wrong_counts(measured: Round) -> list[str]:
@@ -136,15 +147,9 @@ def total(lines: Sequence[Line], key: str) -> float:
     return float(sum(line.get(key, 0) for line in lines))
 
 
-def invert(rate: float) -> float:
-    return 1.0 / rate
-
-
-def mean(
-    lines: Sequence[Line], key: str, convert: Callable[[float], float] = float
-) -> float | None:
-    """None where one of the lines lacks the field: a mean over fewer streams is another number."""
-    values = [convert(line[key]) for line in lines if key in line]
+def mean(lines: Sequence[Line], key: str) -> float | None:
+    """None where a line lacks the field: over fewer streams it would be another number."""
+    values = [line[key] for line in lines if line.get(key) is not None]
     return fmean(values) if values and len(values) == len(lines) else None
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 import pytest
-from engine_rig import Played, at_once, post
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message
 
+from engine.rig import Played, at_once, converse, post
 from proxy.engine import EngineSettings, build_app
 from proxy.engine.exchange import Cut
 
@@ -255,6 +255,25 @@ def test_embeddings_take_a_place_for_their_prefill() -> None:
     assert embedded.headers_at == pytest.approx(0.5 + 1)
     assert embedded.json["usage"] == {"prompt_tokens": 100, "total_tokens": 100}
     assert chatted.times(TOKEN)[0] == pytest.approx(1.5 + 0.5)
+
+
+def part(body: bytes, more: bool) -> Message:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+def test_a_body_may_come_in_parts() -> None:
+    async def main() -> Played:
+        body = orjson.dumps(ask(2))
+        return await converse(app(), CHAT, [part(body[:9], True), part(body[9:], False)])
+
+    assert len(at_once(main()).times(TOKEN)) == 2
+
+
+def test_a_client_that_leaves_before_its_body_is_complete_gets_nothing() -> None:
+    async def main() -> Played:
+        return await converse(app(), CHAT, [part(b"{", True), {"type": "http.disconnect"}])
+
+    assert at_once(main()).status == 0
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"null", b"\xff"])

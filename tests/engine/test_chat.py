@@ -5,9 +5,9 @@ from typing import Any
 
 import openai
 import pytest
-from engine_rig import FAST, at_once, post, running
 from openai import OpenAI
 
+from engine.rig import FAST, at_once, post, running
 from proxy.engine import EngineSettings, build_app
 
 WEATHER: Any = {

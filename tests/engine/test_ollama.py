@@ -6,8 +6,8 @@ import httpx
 import ollama
 import orjson
 import pytest
-from engine_rig import FAST, Played, at_once, post, running
 
+from engine.rig import FAST, Played, at_once, post, running
 from proxy.engine import EngineSettings, build_app
 
 HELLO = [{"role": "user", "content": "Good morning"}]

@@ -3,9 +3,9 @@ from typing import Any
 
 import openai
 import pytest
-from engine_rig import FAST, running
 from openai import OpenAI
 
+from engine.rig import FAST, running
 from proxy.engine import EngineSettings
 
 PROMPT = "Once upon a time"
@@ -86,6 +86,29 @@ def test_token_ids_are_counted_as_tokens(client: OpenAI) -> None:
         usage = client.completions.create(model="sim-8b", prompt=prompt).usage
         assert usage is not None
         assert usage.prompt_tokens == count
+
+
+def failure(to: OpenAI) -> str:
+    """What becomes of a streamed request."""
+    try:
+        list(to.completions.create(model="sim-8b", prompt=PROMPT, stream=True))
+    except openai.APIStatusError as error:
+        return str(error.status_code)
+    except openai.APIError as error:
+        return error.message
+    except Exception:  # older clients leave a lost connection to the transport
+        return "Connection error."
+    return "none"
+
+
+def test_a_stream_that_fails_says_so() -> None:
+    with (
+        running(EngineSettings(**FAST, error_rate=1)) as url,
+        OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as faulty,
+    ):
+        seen = {failure(faulty) for _ in range(40)}
+    half_way = "the engine failed in mid-answer (simulated)"
+    assert seen == {"429", "500", half_way, "Connection error."}
 
 
 @pytest.mark.parametrize("prompt", [None, 7, [], ["text", 7], [["text"]], {"text": "x"}])

@@ -4,9 +4,9 @@ from typing import Any
 
 import openai
 import pytest
-from engine_rig import FAST, running
 from openai import OpenAI
 
+from engine.rig import FAST, running
 from proxy.engine import EngineSettings
 
 

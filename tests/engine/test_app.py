@@ -3,17 +3,21 @@ from typing import Any
 
 import httpx
 import pytest
-from engine_rig import FAST, running
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
+from engine.rig import FAST, at_once, post, running
 from proxy import __version__
-from proxy.engine import EngineSettings
+from proxy.engine import EngineSettings, build_app
 from proxy.engine.app import INTERFACES
+
+PATHS = [*(each.path for each in INTERFACES), "/v1/embeddings"]
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    settings = EngineSettings(**FAST, models=("one", "two"))
-    with running(settings) as url, httpx.Client(base_url=url) as connected:
+    several = EngineSettings(**FAST, models=("one", "two"))
+    with running(several) as url, httpx.Client(base_url=url) as connected:
         yield connected
 
 
@@ -40,7 +44,7 @@ def message(path: str, error: Any) -> str:
     return str(error["error"]["message"])
 
 
-@pytest.mark.parametrize("path", [*(each.path for each in INTERFACES), "/v1/embeddings"])
+@pytest.mark.parametrize("path", PATHS)
 def test_every_interface_refuses_in_its_own_shape(client: httpx.Client, path: str) -> None:
     broken = client.post(path, content=b'{"model": ')
     assert broken.status_code == 400
@@ -60,3 +64,32 @@ def test_an_unknown_path_is_not_found(client: httpx.Client, path: str) -> None:
     answer = client.post(path, json={})
     assert answer.status_code == 404
     assert path in message(path, answer.json())
+
+
+VALUES = some.recursive(
+    some.none() | some.booleans() | some.integers(-2, 300) | some.text(max_size=4),
+    lambda inner: (
+        some.lists(inner, max_size=3)
+        | some.dictionaries(
+            some.sampled_from(["type", "name", "function", "text"]), inner, max_size=3
+        )
+    ),
+)
+KEYS = """
+    messages prompt input system instructions tools tool_choice stream stream_options max_tokens
+    max_completion_tokens max_output_tokens n echo options encoding_format dimensions
+"""
+BODIES = some.dictionaries(
+    some.sampled_from(KEYS.split()),
+    VALUES | some.just([{"content": "x"}]),
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@given(body=BODIES)
+@settings(max_examples=60, deadline=None)
+def test_no_body_makes_an_engine_fail(path: str, body: dict[str, Any]) -> None:
+    engine = build_app(EngineSettings(answer_tokens=2, reasoning=1))
+    played = at_once(post(engine, path, body))
+    assert played.complete
+    assert played.status in (200, 400)

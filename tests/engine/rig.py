@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import orjson
 from starlette.types import ASGIApp, Message
 
-from proxy.engine import EngineSettings, engine_server, listen, url
+from proxy.engine import EngineSettings, engine_server, url
+from proxy.sockets import listen
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ FAST: dict[str, Any] = {"ttft": 0.0, "rate": 100_000.0}
 @contextmanager
 def running(settings: EngineSettings) -> Iterator[str]:
     """The URL of an engine on a free port."""
-    sock, server = listen(settings), engine_server(settings)
+    sock, server = listen(settings.host, settings.port), engine_server(settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()
     try:
@@ -79,15 +80,22 @@ class Played:
 
 async def post(app: ASGIApp, path: str, body: Any, leave_after: float | None = None) -> Played:
     """Sends `body` (bytes as they are, anything else as JSON); leaves after so many seconds."""
-    played, loop, left = Played(), asyncio.get_running_loop(), asyncio.Event()
     content = body if isinstance(body, bytes) else orjson.dumps(body)
-    inbox: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
+    whole: Message = {"type": "http.request", "body": content, "more_body": False}
+    return await converse(app, path, [whole], leave_after)
+
+
+async def converse(
+    app: ASGIApp, path: str, inbox: list[Message], leave_after: float | None = None
+) -> Played:
+    """Sends messages as they are."""
+    played, loop, left = Played(), asyncio.get_running_loop(), asyncio.Event()
     if leave_after is not None:
         loop.call_later(leave_after, left.set)
 
     async def receive() -> Message:
         if inbox:
-            return inbox.pop()
+            return inbox.pop(0)
         await left.wait()
         return {"type": "http.disconnect"}
 

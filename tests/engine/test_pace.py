@@ -4,8 +4,8 @@ import statistics
 from itertools import pairwise
 
 import pytest
-from engine_rig import at_once
 
+from engine.rig import at_once
 from proxy.engine import EngineSettings
 from proxy.engine.pace import Pace, Slots, decode_rate
 

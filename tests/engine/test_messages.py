@@ -5,8 +5,8 @@ from typing import Any
 import anthropic
 import pytest
 from anthropic import Anthropic
-from engine_rig import FAST, running
 
+from engine.rig import FAST, running
 from proxy.engine import EngineSettings
 
 TOOL: Any = {

@@ -5,10 +5,10 @@ from typing import Any
 
 import openai
 import pytest
-from engine_rig import FAST, running
 from openai import OpenAI
 from openai.types.responses import ResponseCompletedEvent
 
+from engine.rig import FAST, running
 from proxy.engine import EngineSettings
 
 TOOL: Any = {

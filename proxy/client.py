@@ -1,0 +1,216 @@
+"""One request of a client and the answer that it gets, free of ASGI.
+
+ASGI would lower-case header names, lose the raw target, wake a task for each thing, end a broken
+answer cleanly for HTTP/1.0 clients, and has no way to learn that a client left but a second task
+that waits for it.
+"""
+
+import asyncio
+import socket
+import struct
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from proxy.headers import Pair
+
+if TYPE_CHECKING:
+    from proxy.listener import ClientProtocol
+
+Application = Callable[["Client"], Awaitable[None]]
+
+# Bytes of a request body that may wait for somebody to take them before reading pauses.
+_BUFFERED_BYTES = 64 << 10
+# Up to here copying a chunk into its framing is cheaper than a write of several parts.
+_COPY_BYTES = 16 << 10
+_CUT_SECONDS = 5.0
+
+
+class Client:
+    """One request of a client and the answer that it gets.
+
+    Attributes:
+        target: the request target as it came, path and query.
+        headers: pairs with their order, case and repetitions.
+        arrived: when the last byte of the body had arrived, seconds of the clock; 0 before.
+        gone: the client closed the connection before the answer was complete.
+        status: of the answer; 0 until it has begun.
+    """
+
+    def __init__(
+        self, protocol: "ClientProtocol", headers: list[Pair], keep_alive: bool, expects: bool
+    ) -> None:
+        self._protocol = protocol
+        self._transport = protocol.transport
+        self._flow = protocol.flow
+        self._expects = expects
+        self.method: str = protocol.parser.get_method().decode("ascii")
+        self.target: bytes = protocol.url
+        self.headers = headers
+        self.http10 = protocol.parser.get_http_version() in ("1.0", "0.9")
+        self.arrived = 0.0
+        self.gone = False
+        self.status = 0
+        self.full: Callable[[], None] | None = None
+        self.free: Callable[[], None] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+        # Names that uvicorn's protocol uses.
+        self.keep_alive = keep_alive
+        self.response_complete = False
+        self.disconnected = False
+
+        self._pieces: list[bytes] = []
+        self._buffered = 0
+        self._holding = False
+        self._reader: asyncio.Future[None] | None = None
+        self._chunked = False
+        self._until_close = False
+
+    async def run_asgi(self, app: Application) -> None:
+        """What uvicorn starts a task with."""
+        try:
+            await app(self)
+        except asyncio.CancelledError:
+            if not self.gone:
+                raise
+        except Exception as mistake:  # no traceback: it may hold somebody's text
+            print(f"tokometer: {type(mistake).__name__} in an exchange", file=sys.stderr)
+        finally:
+            if not self.response_complete and not self.gone:
+                self.cut()
+
+    # --- the request ----------------------------------------------------------------------------
+
+    async def collect(self, limit: int) -> bool:
+        """Wait for the whole body, up to `limit` bytes; True if that is all of it.
+
+        What has come is given by `body` or `stream` afterwards.
+        """
+        self._holding = True
+        while not self.arrived and self._buffered <= limit:
+            await self._more()
+        self._holding = False
+        return bool(self.arrived) and self._buffered <= limit
+
+    def body(self) -> bytes:
+        """All that has come and was not taken yet."""
+        self._buffered = 0
+        pieces, self._pieces = self._pieces, []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The body, piece by piece as it comes."""
+        while True:
+            if self._pieces:
+                yield self.body()
+            elif self.arrived:
+                return
+            else:
+                await self._more()
+
+    async def _more(self) -> None:
+        if self._expects:
+            self._expects = False
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._flow.resume_reading()
+        self._reader = asyncio.get_running_loop().create_future()
+        await self._reader
+
+    def take(self, data: bytes) -> None:
+        """A piece of the body has come."""
+        self._pieces.append(data)
+        self._buffered += len(data)
+        if self._buffered > _BUFFERED_BYTES and not self._holding:
+            self._flow.pause_reading()
+        self._wake()
+
+    def complete(self, at: float) -> None:
+        """The body is complete."""
+        self.arrived = at
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    # --- the answer -----------------------------------------------------------------------------
+
+    def start(self, status: int, reason: bytes, headers: list[Pair]) -> None:
+        """Send the head of the answer."""
+        self.status = status
+        self._expects = False
+        framing: list[Pair] = []
+        sized = any(len(name) == 14 and name.lower() == b"content-length" for name, _ in headers)
+        if not sized and self.method != "HEAD" and status not in (204, 304):
+            if self.http10:
+                self._until_close, self.keep_alive = True, False
+            else:
+                self._chunked = True
+                framing.append((b"Transfer-Encoding", b"chunked"))
+        if not self.arrived:
+            self.keep_alive = False  # the rest of the request's body will not be read
+        if not self.keep_alive:
+            framing.append((b"Connection", b"close"))
+        self._transport.write(head(status, reason, [*headers, *framing]))
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of the body, now. Never waits: see `on_full`."""
+        if self.gone or not data:
+            return
+        if not self._chunked:
+            self._transport.write(data)
+        elif len(data) <= _COPY_BYTES:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        else:
+            self._transport.writelines((b"%x\r\n" % len(data), data, b"\r\n"))
+
+    def on_full(self, full: Callable[[], None] | None, free: Callable[[], None] | None) -> None:
+        """Whom to tell when the socket takes no more bytes, and when it does again."""
+        self.full, self.free = full, free
+        if full is not None and self._flow.write_paused:
+            full()
+
+    def end(self) -> None:
+        """The answer is complete."""
+        if self.gone:
+            return
+        if self._chunked:
+            self._transport.write(b"0\r\n\r\n")
+        self.response_complete = True
+        if not self.arrived:
+            self._protocol.linger()
+            return
+        if not self.keep_alive:
+            self._transport.close()
+        self._protocol.on_response_complete()
+
+    def cut(self) -> None:
+        """Break the connection off, so that no client takes the answer for complete."""
+        if self._transport.is_closing():
+            return
+        if self._until_close:
+            # Only a reset tells an unframed answer that broke off from one that ended.
+            linger = struct.pack("ii", 1, 0)
+            sock = self._transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self._transport.close()  # after what is written; a client that takes nothing shall not
+        asyncio.get_running_loop().call_later(_CUT_SECONDS, self._transport.abort)  # hold it open
+
+    def leave(self) -> None:
+        """The connection is closed."""
+        if not self.response_complete:
+            self.gone = self.disconnected = True
+            if self.task is not None:
+                self.task.cancel()
+
+
+def head(status: int, reason: bytes, headers: list[Pair]) -> bytes:
+    """The head of an answer; an empty `reason` is the usual one."""
+    line = b"HTTP/1.1 %d %b\r\n" % (status, reason)
+    lines = [line if reason else STATUS_LINE.get(status, line)]
+    lines += [b"%b: %b\r\n" % pair for pair in headers]
+    lines.append(b"\r\n")
+    return b"".join(lines)

@@ -1,0 +1,1 @@
+"""`tokometer demo`: simulated engines, the proxy before them, sample traffic, live figures."""

@@ -1,0 +1,80 @@
+"""Forks, in a process of their own: what pytest holds open is not theirs to end."""
+
+import subprocess
+import sys
+
+import pytest
+
+FORK = """
+import os, signal, sys, time
+from proxy.child import Lifeline, fork
+from proxy.settings import SettingError
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+lifeline = Lifeline()
+
+def code_of(run):
+    pid = fork("worker 0", run, SIGNALS, lifeline)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+def bad(): raise SettingError("port: 99999 will not do")
+def missing(): open("/nowhere/at/all")
+def broken(): raise KeyError("surprise")
+def leaving(): sys.exit(5)
+"""
+
+
+def python(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", FORK + script], capture_output=True, text=True, timeout=30
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "code", "said"),
+    [
+        ("lambda: None", 0, ""),
+        ("bad", 2, "tokometer: port: 99999 will not do\n"),
+        (
+            "missing",
+            1,
+            "tokometer: worker 0: [Errno 2] No such file or directory: '/nowhere/at/all'\n",
+        ),
+        ("leaving", 5, ""),
+    ],
+)
+def test_an_expected_end_is_an_exit_code_and_at_most_one_line(
+    run: str, code: int, said: str
+) -> None:
+    result = python(f"print(code_of({run}))")
+    assert (result.stdout, result.stderr) == (f"{code}\n", said)
+
+
+def test_a_surprise_is_told_with_its_traceback() -> None:
+    result = python("print(code_of(broken))")
+    assert result.stdout == "1\n"
+    assert result.stderr.startswith("tokometer: worker 0 failed:\nTraceback")
+    assert "KeyError: 'surprise'" in result.stderr
+
+
+def test_what_a_child_prints_is_not_lost_and_not_printed_twice() -> None:
+    result = python("sys.stdout.write('p'); sys.stdout.flush(); code_of(lambda: print('c'))")
+    assert result.stdout == "pc\n"
+
+
+def test_a_child_has_default_handlers_and_a_process_group_of_its_own() -> None:
+    result = python(
+        "signal.signal(signal.SIGTERM, lambda *_: None)\n"
+        "def tell(): print(signal.getsignal(signal.SIGTERM).name, os.getpgid(0) == os.getpid(),\n"
+        "    SIGNALS[0] in signal.pthread_sigmask(signal.SIG_BLOCK, ()))\n"
+        "code_of(tell)"
+    )
+    assert result.stdout == "SIG_DFL True False\n", result.stderr
+
+
+def test_a_child_ends_when_its_parent_is_killed() -> None:
+    # The child holds on to our end of the pipe: communicate() returns when it is gone, too.
+    result = python(
+        "fork('worker 0', lambda: time.sleep(600), SIGNALS, lifeline)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert result.returncode == -9

@@ -1,0 +1,94 @@
+import subprocess
+import sys
+
+import pytest
+
+from proxy import __version__
+from proxy.cli import COMMANDS, main
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int | str | None, str, str]:
+    """Exit code, standard output and standard error."""
+    try:
+        code: int | str | None = main(arguments)
+    except SystemExit as end:
+        code = end.code
+    return code, *capsys.readouterr()
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "--version") == (0, f"tokometer {__version__}\n", "")
+
+
+def test_python_m_proxy_is_the_same_command() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "proxy", "--version"], capture_output=True, text=True, timeout=30
+    )
+    assert result.stdout == f"tokometer {__version__}\n"
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = said(capsys, "--help")
+    assert code == 0
+    for name, command in COMMANDS.items():
+        assert f" {name} " in out
+        assert command.help.split()[0] in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_lists_its_settings(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = said(capsys, name, "--help")
+    assert code == 0
+    for setting in COMMANDS[name].settings():
+        assert f"  {setting.flag}" in out
+
+
+def test_help_needs_no_server_code() -> None:
+    heavy = "('uvicorn', 'httpx', 'asyncio', 'starlette', 'prometheus_client')"
+    script = (
+        "import sys; from proxy.cli import main\n"
+        "try: main(['serve', '--help'])\n"
+        f"finally: print([name for name in {heavy} if name in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30
+    )
+    assert result.stdout.endswith("[]\n"), result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("serve", "no upstream: pass --upstream URL, such as --upstream http://127.0.0.1:8000"),
+        ("serve --prot 80", "flag --prot: no such setting: did you mean --port?"),
+        ("serve --prot=80", "flag --prot: no such setting: did you mean --port?"),
+        ("serve --adm 80", "flag --adm: no such setting: leave it out"),
+        ("serve here", "here: no such argument: leave it out"),
+        ("serve --port 99999", "flag --port: '99999' will not do: give a whole number from 0 to"),
+        ("serve --port", "argument --port: expected one argument"),
+        ("serve --config /no/such/file", "cannot read the settings in /no/such/file: No such"),
+        ("engine --rate fast", "flag --rate: 'fast' will not do: give a number"),
+        ("demo --seconds soon", "flag --seconds: 'soon' will not do: give a duration"),
+        ("srve", "argument COMMAND: invalid choice: 'srve'"),
+        ("", "the following arguments are required: COMMAND"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = said(capsys, *arguments.split())
+    assert code == 2
+    assert out == ""
+    assert err.startswith(f"tokometer: {line}")
+    assert err.count("\n") == 1
+
+
+def test_a_bad_variable_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKOMETER_WORKERS", "many")
+    code, _, err = said(capsys, "serve", "--upstream", "http://127.0.0.1:8000")
+    assert code == 2
+    assert err.startswith("tokometer: environment variable TOKOMETER_WORKERS: 'many' will not do")

@@ -1,0 +1,403 @@
+"""The upstream fails, or the proxy does: what the client sees of it, and what is recorded."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import httpx
+import orjson
+import pytest
+from clients import Answer, get, post
+from proxy_rig import Clock, play, proxying
+from upstreams import (
+    EVENTS,
+    Script,
+    ScriptedUpstream,
+    Silent,
+    Visit,
+    answering,
+    chunk,
+    sized,
+)
+
+from proxy.relay import Rules
+
+CHAT = b"/v1/chat/completions"
+STREAM = post(CHAT, b'{"model":"m","stream":true}')
+EVENT = b'data: {"model":"m","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
+Ending = Callable[[Visit], None]
+ENDINGS = [Visit.close, Visit.reset]
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def code(answer: Answer) -> tuple[int, str]:
+    """Status and code of a failure in OpenAI's shape."""
+    assert answer.values(b"content-type") == [b"application/json"]
+    error = orjson.loads(answer.body)["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert (error["type"], error["param"]) == ("proxy_error", None)
+    assert "\n" not in error["message"]
+    return answer.status, error["code"]
+
+
+def saying(*said: bytes, ending: Ending) -> Script:
+    """A script that says this after the request, and ends like that."""
+
+    async def script(visit: Visit) -> None:
+        await visit.hear()
+        visit.say(*said)
+        await visit.writer.drain()
+        ending(visit)
+
+    return script
+
+
+def test_refused_connection_is_told_in_openais_shape() -> None:
+    async def main() -> None:
+        async with proxying(free_port()) as proxy:
+            client = await proxy.client()
+            for request in (STREAM, get(b"/x")):  # the client's connection goes on
+                assert code(await client.ask(request)) == (502, "upstream_unreachable")
+            head = await client.ask(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert (head.status, head.body) == (502, b"")
+            ends = await proxy.records.ends(3)
+            assert {(end["outcome"], end["code"]) for end in ends} == {("unreachable", 502)}
+            assert ends[0]["stream"] is True
+            failed = proxy.records.kind("connected")
+            assert [record.get("seconds") for record in failed] == [None] * 3
+
+    play(main)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    "said", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: te", b"HTTP/1.1 100 Continue\r\n\r\n"]
+)
+def test_upstream_that_dies_in_the_head_is_a_502(said: bytes, ending: Ending) -> None:
+    async def main() -> None:
+        script = saying(said, ending=ending)
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            answer = await (await proxy.client()).ask(STREAM)
+            assert code(answer) == (502, "upstream_unreachable")
+            assert (await proxy.records.end())["outcome"] == "unreachable"
+            assert len(upstream.visits) == 1  # a fresh connection is no stale one
+
+    play(main)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"\x15\x03\x03\x00\x02\x02\x50",  # a TLS alert: https is spoken there
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nab",
+        b"HTTP/1.1 200 OK\r\nBad\x00Name: 1\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+    ],
+)
+def test_garbage_instead_of_an_answer_is_a_502(said: bytes) -> None:
+    async def main() -> None:
+        script = Silent(said)
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            assert code(await client.ask(STREAM)) == (502, "upstream_unreachable")
+            assert code(await client.ask(STREAM)) == (502, "upstream_unreachable")
+            assert len(upstream.visits) == 2
+
+    play(main)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    ("head", "part"),
+    [
+        (EVENTS, chunk(EVENT)),
+        (EVENTS, chunk(EVENT)[:-2]),
+        (EVENTS, chunk(EVENT) + b"0\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n", EVENT),
+        (EVENTS, chunk(EVENT) + b"this is no chunk\r\n"),
+    ],
+)
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_answer_that_breaks_off_is_cut_off_for_the_client(
+    head: bytes, part: bytes, version: bytes, ending: Ending
+) -> None:
+    async def main() -> None:
+        async def script(visit: Visit) -> None:
+            await visit.hear()
+            visit.say(head)
+            await has_head.wait()
+            visit.say(part)
+            await visit.writer.drain()
+            await has_part.wait()
+            ending(visit)
+
+        has_head, has_part = asyncio.Event(), asyncio.Event()
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            client.send(STREAM.replace(b"HTTP/1.1", b"HTTP/" + version))
+            got = await client.head()
+            has_head.set()
+            chunked = got.values(b"transfer-encoding") == [b"chunked"]
+            data = await (client.chunk() if chunked else client.reader.readexactly(len(EVENT)))
+            assert data == EVENT
+            has_part.set()
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)) as problem:
+                await (client.chunk() if chunked else client.reader.readexactly(999))
+            unframed = not chunked and not got.values(b"content-length")
+            assert unframed == (version == b"1.0" and head == EVENTS)
+            if unframed:  # the end of the connection would be the end of the body
+                assert isinstance(problem.value, ConnectionError)
+            end = await proxy.records.end()
+            assert (end["outcome"], end["code"]) == ("truncated", 200)
+            assert "decode_tokens_per_second" not in end
+
+    play(main)
+
+
+def test_unframed_answer_that_ends_with_a_reset_is_not_whole() -> None:
+    async def main() -> None:
+        async def script(visit: Visit) -> None:
+            await visit.hear()
+            visit.say(b"HTTP/1.1 200 OK\r\n\r\npart")
+            await has_part.wait()
+            visit.reset()
+
+        has_part = asyncio.Event()
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            client.send(get(b"/"))
+            await client.head()
+            assert await client.chunk() == b"part"
+            has_part.set()
+            with pytest.raises(asyncio.IncompleteReadError):
+                await client.chunk()
+            assert (await proxy.records.end())["outcome"] == "truncated"
+
+    play(main)
+
+
+IDLE = Rules(idle_timeout=0.02)
+
+
+def test_silent_upstream_is_a_504_after_the_idle_timeout() -> None:
+    async def main() -> None:
+        clock, script = Clock(), Silent()
+        async with (
+            ScriptedUpstream(script) as upstream,
+            proxying(upstream.port, rules=IDLE, clock=clock) as proxy,
+        ):
+            client = await proxy.client()
+            client.send(STREAM)
+            await script.asked.wait()
+            clock.now += 1
+            assert code(await client.answer()) == (504, "upstream_timeout")
+            end = await proxy.records.end()
+            assert (end["outcome"], end["code"]) == ("timeout", 504)
+            await script.closed.wait()
+
+    play(main)
+
+
+def test_upstream_that_falls_silent_in_mid_answer_is_cut_off() -> None:
+    async def main() -> None:
+        clock, script = Clock(), Silent(EVENTS, chunk(EVENT))
+        async with (
+            ScriptedUpstream(script) as upstream,
+            proxying(upstream.port, rules=IDLE, clock=clock) as proxy,
+        ):
+            client = await proxy.client()
+            client.send(STREAM)
+            await client.head()
+            assert await client.chunk() == EVENT
+            clock.now += 1
+            with pytest.raises(asyncio.IncompleteReadError):
+                await client.chunk()
+            end = await proxy.records.end()
+            assert (end["outcome"], end["code"]) == ("timeout", 200)
+            await script.closed.wait()
+
+    play(main)
+
+
+def test_slow_upload_is_not_the_upstreams_silence() -> None:
+    async def main() -> None:
+        clock = Clock()
+        async with (
+            answering(sized(b"{}")) as upstream,
+            proxying(upstream.port, rules=IDLE, clock=clock) as proxy,
+        ):
+            client = await proxy.client()
+            client.send(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n")
+            await proxy.records.begun()
+            for byte in (b"a", b"b", b"c"):
+                clock.now += 1
+                await asyncio.sleep(0.05)  # the timer looks at the clock
+                client.send(byte)
+            assert (await client.answer()).status == 200
+            assert upstream.heard[0].body == b"abc"
+
+    play(main)
+
+
+def test_connection_that_takes_too_long_is_a_504() -> None:
+    async def main() -> None:
+        with socket.socket() as full:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            port = full.getsockname()[1]
+            waiting = [socket.socket() for _ in range(4)]  # the queue is full then
+            for sock in waiting:
+                sock.setblocking(False)
+                sock.connect_ex(("127.0.0.1", port))
+            async with proxying(port, rules=Rules(connect_timeout=0.05)) as proxy:
+                answer = await (await proxy.client()).ask(STREAM)
+                assert code(answer) == (504, "upstream_timeout")
+                assert (await proxy.records.end())["outcome"] == "timeout"
+            for sock in waiting:
+                sock.close()
+
+    play(main)
+
+
+@pytest.mark.parametrize("ending", [None, Visit.close])
+def test_answer_before_the_upload_is_complete_reaches_the_client(ending: Ending | None) -> None:
+    """And is not overtaken by a reset, though the client goes on sending."""
+    refusal = sized(b'{"error":"too large"}', b"Connection: close", status=b"413 Too Large")
+
+    async def main() -> None:
+        async def script(visit: Visit) -> None:
+            await visit.head()
+            await visit.reader.readexactly(10)
+            visit.say(refusal)
+            await visit.writer.drain()
+            if ending is None:
+                await visit.gone()
+
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            client.send(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000\r\n\r\n")
+            client.send(b"x" * 10)
+            end = await proxy.records.end()
+            assert (end["outcome"], end["code"]) == ("rejected", 413)
+            client.send(b"x" * 3_999_990)
+            await client.writer.drain()
+            answer = await client.answer()
+            assert (answer.status, answer.body) == (413, b'{"error":"too large"}')
+            assert answer.values(b"connection") == [b"close"]
+            assert await client.ended() == b""
+
+    play(main)
+
+
+def test_stream_may_begin_before_the_upload_is_complete() -> None:
+    async def main() -> None:
+        async def script(visit: Visit) -> None:
+            await visit.head()
+            chunks = visit.chunks()
+            visit.say(EVENTS)
+            async for data in chunks:
+                visit.say(chunk(data))
+            visit.say(chunk(b""))
+            await visit.gone()
+
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            head = b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+            client.send(head, chunk(b"one"))
+            await client.head()
+            assert await client.chunk() == b"one"
+            client.send(chunk(b"two"))
+            assert await client.chunk() == b"two"
+            client.send(chunk(b""))
+            assert await client.chunk() == b""
+            assert (await proxy.records.end())["outcome"] == "completed"
+
+    play(main)
+
+
+def test_proxy_that_drains_takes_no_new_requests() -> None:
+    async def main() -> None:
+        async with answering(sized(b"")) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            assert (await client.ask(STREAM)).status == 200
+            proxy.relay.draining = True
+            assert code(await client.ask(STREAM)) == (503, "draining")
+            assert len(upstream.heard) == 1
+            assert (await proxy.records.ends(2))[1]["outcome"] == "aborted"
+
+    play(main)
+
+
+class Broken(httpx.AsyncBaseTransport):
+    """A transport with a bug."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        raise KeyError("secret text")
+
+
+def test_bug_of_ours_is_a_500_and_tells_nothing_of_the_content(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def main() -> None:
+        async with answering(sized(b"x")) as upstream, proxying(upstream.port) as proxy:
+            way = proxy.relay._ways[0]
+            proxy.relay._ways = [way._replace(transport=Broken())]
+            client = await proxy.client()
+            answer = await client.ask(STREAM)
+            assert code(answer) == (500, "internal_error")
+            assert b"secret" not in answer.body
+            assert (await proxy.records.end())["outcome"] == "aborted"
+            proxy.relay._ways = [way]
+            assert (await client.ask(get(b"/"))).status == 200
+
+    play(main)
+    said = capsys.readouterr().err
+    assert "KeyError" in said
+    assert "secret" not in said
+
+
+def test_upstream_that_cannot_be_written_to_is_read_to_its_end() -> None:
+    """It answered and closed while the upload went on: the reset is no reason to lose it."""
+
+    async def main() -> None:
+        async def script(visit: Visit) -> None:
+            await visit.head()
+            await visit.reader.readexactly(1000)
+            visit.say(sized(b"no", status=b"401 Unauthorized"))
+            visit.close()
+            answered.set()
+
+        answered = asyncio.Event()
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            client.send(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
+            client.send(b"x" * 500_000)
+            await answered.wait()
+            client.send(b"x" * 500_000)
+            assert (await client.answer()).status == 401
+
+    play(main)
+
+
+def test_linger_ends_with_the_client() -> None:
+    async def main() -> None:
+        async with answering(sized(b"x")) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            client.send(b"POST ftp://a/ HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12")
+            assert code(await client.answer()) == (400, "bad_request_target")
+            client.send(b"345", get(b"/"))
+            assert await client.ended() == b""  # nothing behind it is answered
+            client.leave()
+            while proxy.state.connections:
+                await asyncio.sleep(0)
+            assert not upstream.heard
+
+    play(main)
