@@ -41,7 +41,7 @@ class Output(TypedDict, total=False):
     ttft_seconds: float  # in the first one after the first output event of a stream
     ttfv_seconds: float  # likewise for the first visible output
     first_at: float  # with ttft_seconds
-    last_at: float  # of the last output event
+    last_at: float  # of the last output event; 0 if there was none
     tokens: int  # output tokens, exact or estimated, since the last record; may be 0
     characters: int  # of output, since the last record
     gaps: list[float]  # chunk gaps, seconds

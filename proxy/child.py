@@ -36,7 +36,7 @@ class Lifeline:
         os._exit(FAILED)
 
 
-def fork(name: str, run: Callable[[], None], signals: Iterable[int], lifeline: Lifeline) -> int:
+def fork(name: str, run: Callable[[], object], signals: Iterable[int], lifeline: Lifeline) -> int:
     """Runs `run` in a child and gives its process id.
 
     The child has the default handlers of `signals` and a process group of its own: Ctrl-C in a
@@ -55,7 +55,7 @@ def fork(name: str, run: Callable[[], None], signals: Iterable[int], lifeline: L
 
 def _child(
     name: str,
-    run: Callable[[], None],
+    run: Callable[[], object],
     signals: Iterable[int],
     mask: set[int],
     lifeline: Lifeline,
@@ -76,7 +76,7 @@ def _child(
         os._exit(code)
 
 
-def _outcome(name: str, run: Callable[[], None]) -> int:
+def _outcome(name: str, run: Callable[[], object]) -> int:
     """Runs it; the exit code."""
     try:
         run()

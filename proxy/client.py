@@ -156,12 +156,18 @@ class Client:
             framing.append((b"Connection", b"close"))
         self._transport.write(head(status, reason, [*headers, *framing]))
 
-    def write(self, data: bytes) -> None:
-        """Send bytes of the body, now. Never waits: see `on_full`."""
+    def write(self, data: bytes, framed: bytes | None = None) -> None:
+        """Send bytes of the body, now. Never waits: see `on_full`.
+
+        Args:
+            framed: the same bytes as one chunk of HTTP's chunked framing, if they are at hand.
+        """
         if self.gone or not data:
             return
         if not self._chunked:
             self._transport.write(data)
+        elif framed is not None:
+            self._transport.write(framed)
         elif len(data) <= _COPY_BYTES:
             self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         else:

@@ -24,7 +24,7 @@ from proxy.settings import (
     unknown,
 )
 
-__all__ = ["FLAGS", "SETTINGS", "Config", "Upstream", "load"]
+__all__ = ["FLAGS", "SETTINGS", "Config", "Upstream", "arranged", "load"]
 
 
 def setting(default: Any, **metadata: Any) -> Any:
@@ -53,7 +53,7 @@ class Config:
     )
     host: str = setting("127.0.0.1", help="address to take requests on; 0.0.0.0 is all of IPv4")
     port: int = setting(8080, least=0, most=65535, help="port to take requests on; 0: a free one")
-    admin_host: str = setting("127.0.0.1", help="address of metrics, live page and health checks")
+    admin_host: str = setting("127.0.0.1", help="address of metrics and health checks")
     admin_port: int = setting(9464, least=0, most=65535, help="their port; 0: a free one")
     workers: int = setting(1, least=1, most=256, help="processes that carry traffic")
     preserve_host: bool = setting(False, help="send the client's Host header on to the upstream")
@@ -124,7 +124,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
         tables = _upstreams(content.pop("upstreams", {}), path)
         buckets = _buckets(content.pop("buckets", {}), path)
         values = from_file(SETTINGS, content, path) | values
-    upstreams = _arranged(values.pop("upstreams", ()) + tables)
+    upstreams = arranged(values.pop("upstreams", ()) + tables)
     _check_files(values)
     return Config(upstreams=upstreams, buckets=buckets, **values)
 
@@ -160,8 +160,8 @@ def _upstream(name: str, table: object, path: Path) -> Upstream:
         raise SettingError(f"upstreams.{name} in {path}: {error}") from None
 
 
-def _arranged(upstreams: tuple[Upstream, ...]) -> tuple[Upstream, ...]:
-    """The longest prefix first; no name and no prefix twice."""
+def arranged(upstreams: tuple[Upstream, ...]) -> tuple[Upstream, ...]:
+    """The longest prefix first. Raises SettingError if a name or a prefix is there twice."""
     if not upstreams:
         raise SettingError(f"no upstream: pass --upstream URL, such as --upstream {EXAMPLE}")
     for attribute in ("name", "prefix"):

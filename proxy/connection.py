@@ -14,7 +14,12 @@ import httptools
 import httpx
 
 Clock = Callable[[], float]
-Sink = Callable[[bytes, float], None]
+# Takes bytes of a body, their arrival, and the same bytes in HTTP's chunked framing where they
+# came as just one such chunk.
+Sink = Callable[[bytes, float, bytes | None], None]
+
+# How servers write the sizes of chunks that a token stream has.
+_SIZES = {b"%x" % size: size for size in range(1, 1 << 12)}
 
 # Bytes of an answer that may wait for somebody to take them before reading pauses.
 _EARLY_BYTES = 64 << 10
@@ -48,7 +53,7 @@ class Answer(httpx.AsyncByteStream):
         Returns at the end of the body. Raises: httpx.TransportError when it breaks off.
         """
         for data, at in self._early:
-            sink(data, at)
+            sink(data, at, None)
         self._early.clear()
         self._sink = sink
         if not self._held:
@@ -63,13 +68,13 @@ class Answer(httpx.AsyncByteStream):
         """httpx's interface: the same bytes without their times."""
         ready: deque[bytes] = deque()
 
-        def take(data: bytes, at: float) -> None:
+        def take(data: bytes, at: float, framed: bytes | None) -> None:
             ready.append(data)
             self.pause()
             self._wake()
 
         for data, at in self._early:
-            take(data, at)
+            take(data, at, None)
         self._early.clear()
         self._sink = take
         while True:
@@ -106,12 +111,12 @@ class Answer(httpx.AsyncByteStream):
 
     # --- called by the connection ---------------------------------------------------------------
 
-    def deliver(self, data: bytes, at: float) -> None:
+    def deliver(self, data: bytes, at: float, framed: bytes | None) -> None:
         """Bytes of the body have arrived."""
         self.arrived = at
         if self._sink is not None:
             try:
-                self._sink(data, at)
+                self._sink(data, at, framed)
             except Exception as problem:  # whoever awaits `pour` shall see it
                 self.fail(problem)
             return
@@ -173,6 +178,8 @@ class Connection(asyncio.Protocol):
         self._framed = False
         self._interim = False
         self._surplus = False
+        self._chunk_over = False  # the last thing that the parser saw was the end of a chunk
+        self._between_chunks = False
         self._pieces: list[bytes] = []
         self._ended = False
         self.status = 0
@@ -194,6 +201,12 @@ class Connection(asyncio.Protocol):
         if answer.complete:  # nor for this
             self.keep = False
             return
+        if self._between_chunks:
+            # A read that is just one chunk, as most are, needs no parser, which stays where it is.
+            end = data.find(b"\r\n", 1, 5)
+            if _SIZES.get(data[:end]) == len(data) - end - 4 and data.endswith(b"\r\n"):
+                answer.deliver(data[end + 2 : -2], at, data)
+                return
         self._touched = True
         try:
             self._parser.feed_data(data)
@@ -203,16 +216,18 @@ class Connection(asyncio.Protocol):
             if not self._ended:  # else the answer was whole, and this came behind it
                 self._fail(httpx.RemoteProtocolError(f"invalid HTTP from the upstream: {problem}"))
                 return
+        # Were a size begun, there would be no line's end.
+        self._between_chunks = self._chunk_over and data.endswith(b"\r\n")
         self._deliver(answer, at)
         if self._ended:
-            self._ended = False
+            self._ended = self._between_chunks = False
             answer.finish(at)
 
     def _deliver(self, answer: Answer, at: float) -> None:
         if pieces := self._pieces:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
-            answer.deliver(data, at)
+            answer.deliver(data, at, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
@@ -270,6 +285,12 @@ class Connection(asyncio.Protocol):
         if self._headless:
             self._framed = self._ended = True
 
+    def on_chunk_header(self) -> None:
+        self._chunk_over = False
+
+    def on_chunk_complete(self) -> None:
+        self._chunk_over = not self._surplus
+
     def on_body(self, data: bytes) -> None:
         if not self._headless and not self._surplus:
             self._pieces.append(data)
@@ -299,9 +320,9 @@ class Connection(asyncio.Protocol):
         self._headless = headless
         self._head = asyncio.get_running_loop().create_future()
         if self.lost:
-            raise StaleConnection if self.reused else httpx.ReadError("closed at once")
+            raise StaleConnection if self.reused else _closed(None)
         if idle is not None:
-            self.arrived = self._clock()
+            self._active = self._clock()
             self._watch(idle)
         if len(body) <= _ONE_WRITE_BYTES:
             self.write(head + body)

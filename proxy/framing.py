@@ -35,6 +35,11 @@ class Framing(Protocol):
 
     overflowed: bool
 
+    @property
+    def between_events(self) -> bool:
+        """Whether what came ended with the end of an event, so that the next read begins one."""
+        ...
+
     def feed(self, data: bytes) -> list[Payload]:
         """Take one read; return the payloads that it completed."""
         ...
@@ -131,6 +136,11 @@ class ServerSentEvents:
         self._blocks = Blocks()
         self.overflowed = False
 
+    @property
+    def between_events(self) -> bool:
+        """As `Framing` says."""
+        return not self._blocks.pending
+
     def feed(self, data: bytes) -> list[Payload]:
         """Take one read; return the events that it completed."""
         if self.overflowed:
@@ -156,6 +166,11 @@ class JSONLines:
         self._parts: list[bytes] = []
         self._size = 0
         self.overflowed = False
+
+    @property
+    def between_events(self) -> bool:
+        """As `Framing` says."""
+        return not self._size
 
     def feed(self, data: bytes) -> list[Payload]:
         """Take one read; return the lines that it completed."""
@@ -190,6 +205,11 @@ class EventStream:
         self._frames = Frames()
         self._told = False
         self.overflowed = False
+
+    @property
+    def between_events(self) -> bool:
+        """Never, for all that is asked: no read is like another."""
+        return False
 
     def feed(self, data: bytes) -> list[Payload]:
         """Take one read; return the frames that it completed. A broken one has no JSON in it."""
@@ -230,6 +250,11 @@ class Body:
         self._head = b""
         self._tail = bytearray()
         self.overflowed = False
+
+    @property
+    def between_events(self) -> bool:
+        """Never, for all that is asked: no read is like another."""
+        return False
 
     def feed(self, data: bytes) -> list[Payload]:
         """Take one read; return the elements that it completed. A lone text comes at the end."""

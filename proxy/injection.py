@@ -14,54 +14,64 @@ from proxy.framing import MAX_EVENT_BYTES, Blocks, payload
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
-_ASKED = b'{"include_usage":true}'
+_ASKED = '{"include_usage":true}'
 
 
 def ask_usage(body: bytes) -> bytes | None:
     """The same JSON object asking for usage; None where it cannot be edited.
 
-    Only the value of `stream_options` changes (other keys in it are kept) or is added at the end.
+    Only the value of `stream_options.include_usage` changes, or what lacks of it is added.
     """
-    if b"stream_options" not in body:
-        end = body.rfind(b"}")
-        return b'%b,"stream_options":%b%b' % (body[:end], _ASKED, body[end:]) if end > 0 else None
+    if b"stream_options" not in body:  # then the body need not be read
+        head, brace, tail = body.rpartition(b"}")
+        comma = b"" if head.rstrip().endswith(b"{") else b","
+        added = b'%b"stream_options":%b' % (comma, _ASKED.encode())
+        return head + added + brace + tail if brace else None
     try:
         source = body.decode()
-        span, end = _find(source)
-        options = (json.loads(source[span[0] : span[1]]) if span else None) or {}
+        start, end, before = _place(source, "stream_options")
+        options = source[start:end]
+        if options in ("", "null"):
+            options = _ASKED
+        else:
+            at, to, name = _place(options, "include_usage")
+            options = f"{options[:at]}{name}true{options[to:]}"
     except (ValueError, RecursionError):
         return None
-    if not isinstance(options, dict):
-        return None
-    edited = json.dumps(options | {"include_usage": True}, ensure_ascii=False)
-    if span is None:  # the words stand in a text, or deeper
-        return f'{source[:end]},"stream_options":{edited}{source[end:]}'.encode()
-    return (source[: span[0]] + edited + source[span[1] :]).encode()
+    return f"{source[:start]}{before}{options}{source[end:]}".encode()
 
 
-def _find(source: str) -> tuple[tuple[int, int] | None, int]:
-    """Where the value of the top level's `stream_options` stands, and its closing brace."""
+def _place(source: str, key: str) -> tuple[int, int, str]:
+    """Start and end of the value of a JSON object's `key`, and what is to stand before it.
+
+    Where the object has no such key, they are where it can be added. Raises: ValueError.
+    """
 
     def skip(at: int) -> int:
         match = _SPACE.match(source, at)
         return match.end() if match else at
 
     at = skip(0)
-    span = None
     if source[at : at + 1] != "{":
         raise ValueError("not a JSON object")
+    after = skip(at + 1)
+    if source[after : after + 1] == "}":
+        return after, after, f'"{key}":'
+    found = None
     while True:
-        key, at = _DECODER.raw_decode(source, skip(at + 1))
+        name, at = _DECODER.raw_decode(source, skip(at + 1))
         start = skip(skip(at) + 1)
         _, at = _DECODER.raw_decode(source, start)
-        if key == "stream_options":
-            span = (start, at)
+        if name == key:  # of several the last one counts
+            found = (start, at, "")
         at = skip(at)
         if source[at : at + 1] != ",":
-            return span, at
+            return found or (at, at, f',"{key}":')
 
 
-_EMPTY_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+# In JSON that is written over several lines of data, the next line's beginning may stand between.
+_GAP = rb"(?:\s|data:)*"
+_EMPTY_CHOICES = re.compile(rb'"choices"%b:%b\[%b\]' % (_GAP, _GAP, _GAP))
 _ENDS = (b"\n\n", b"\r\n\r\n")
 
 
@@ -73,19 +83,26 @@ class Withdrawal:
     an event longer than `framing.MAX_EVENT_BYTES` everything passes, so that memory stays flat.
     """
 
-    __slots__ = ("_blocks", "_over")
+    __slots__ = ("_blocks", "_over", "_withdrawn")
 
     def __init__(self) -> None:
         self._blocks = Blocks()
+        self._withdrawn = False  # the last block was
         self._over = False
 
     def feed(self, data: bytes) -> bytes:
         """What of one read may go on to the client now, perhaps nothing."""
         if self._over:
             return data
-        if not self._blocks.pending and data.endswith(_ENDS) and not _EMPTY_CHOICES.search(data):
+        inside = self._withdrawn or self._blocks.pending
+        if not inside and data.endswith(_ENDS) and not _EMPTY_CHOICES.search(data):
             return data
-        kept = [block for block in self._blocks.feed(data) if not _reports_usage_only(block)]
+        kept: list[bytes] = []
+        for block in self._blocks.feed(data):
+            if block != b"\n":  # that is the rest of a CRLF whose CR already ended the last one
+                self._withdrawn = _reports_usage_only(block)
+            if not self._withdrawn:
+                kept.append(block)
         if self._blocks.pending > MAX_EVENT_BYTES:
             self._over = True
             kept.append(self._blocks.rest())

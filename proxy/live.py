@@ -45,9 +45,9 @@ class Exchange:
         self.tokens += record.get("tokens") or 0
         self.characters += record.get("characters") or 0
         self.last_at = record.get("last_at") or self.last_at
-        self.first_at = record.get("first_at") or self.first_at
-        self.ttft_seconds = record.get("ttft_seconds") or self.ttft_seconds
-        self.ttfv_seconds = record.get("ttfv_seconds") or self.ttfv_seconds
+        self.first_at = record.get("first_at", self.first_at)
+        self.ttft_seconds = record.get("ttft_seconds", self.ttft_seconds)
+        self.ttfv_seconds = record.get("ttfv_seconds", self.ttfv_seconds)
 
     @property
     def phase(self) -> str:

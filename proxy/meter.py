@@ -13,10 +13,13 @@ import orjson
 from proxy.encoding import Decoder, Undecodable, decoder
 from proxy.formats.event import JSON, Call, Event, Reader
 from proxy.framing import Framing, Payload, framing_of, is_stream
+from proxy.template import Template, learn
 from proxy.tokens import Counts, Learned, Totals
 
 # Client wait over this share of the decode phase makes the rate the client's, not the server's.
 CLIENT_LIMITED = 0.1
+# A stream whose events keep changing shape is parsed to its end.
+_MAX_LESSONS = 8
 
 
 class Outcome(StrEnum):
@@ -59,6 +62,7 @@ class Meter:
     __slots__ = (
         "_call",
         "_characters_told",
+        "_content_type",
         "_counts",
         "_decoder",
         "_done",
@@ -72,16 +76,19 @@ class Meter:
         "_first_told",
         "_framing",
         "_last_index",
+        "_lessons",
         "_named",
         "_reads",
         "_so_far",
         "_stall",
+        "_template",
         "_tokens_told",
         "_unread",
         "_visible_told",
         "_wait_at_first",
         "_wait_at_last",
         "_whole",
+        "_whole_events",
         "characters",
         "chunks",
         "error",
@@ -122,6 +129,10 @@ class Meter:
         self.headers_at: float | None = None
         self._framing: Framing | None = None
         self._decoder: Decoder | None = None
+        self._content_type = ""
+        self._template: Template | None = None
+        self._lessons = 0
+        self._whole_events = True  # the last read ended with the end of an event
         self._unread: str | None = None  # why the rest is not read: a reason of `skipped`
 
         self.chunks = 0
@@ -162,6 +173,7 @@ class Meter:
     def head(self, status: int, content_type: str, encoding: str, at: float) -> None:
         """The response head has arrived at `at`. Only a 2xx is read."""
         self.headers_at = at
+        self._content_type = content_type
         self.stream = is_stream(content_type)
         if not 200 <= status < 300 or self._call.api == "other":
             return
@@ -174,11 +186,25 @@ class Meter:
     def give_up(self, reason: str) -> None:
         """Read no more of the answer, for a reason of `tokometer_skipped_total`."""
         self._unread = reason
-        self._framing = None
+        self._framing = self._template = None
 
     def read(self, data: bytes, at: float) -> None:
         """One read of the upstream, arrived at `at`."""
         self.chunks += 1
+        template = self._template
+        if template is not None and self._whole_events:
+            characters = template.characters(data)
+            if characters:
+                self.events += 1
+                self.characters += characters
+                if template.hidden:
+                    self.hidden += characters
+                self._output_read(at)
+                return
+        self._parse(data, at)
+
+    def _parse(self, data: bytes, at: float) -> None:
+        """Read what no template fits."""
         framing = self._framing
         if framing is None:
             return
@@ -188,9 +214,33 @@ class Meter:
             except Undecodable:
                 self.give_up("encoding")
                 return
+        alone = self._whole_events
         self._take(framing.feed(data), at)
         if framing.overflowed:
             self.give_up("too_large")
+        self._whole_events = framing.between_events
+        if alone and self._whole_events and self._decoder is None:
+            self._learn_template(data)
+
+    def _learn_template(self, data: bytes) -> None:
+        """After an output event that was parsed: perhaps the next ones need not be."""
+        if not self.stream or self.first_at is None or self._lessons == _MAX_LESSONS:
+            return
+        self._lessons += 1
+        if self._call.reader is None and not self._whole:
+            self._template = learn(data, self._events)
+
+    def _events(self, data: bytes) -> list[Event]:
+        """What a read of its own would tell."""
+        framing = framing_of(self._content_type)
+        found = []
+        for payload in framing.feed(data) if framing else ():
+            try:
+                event = self._event(orjson.loads(payload.data), payload.name.decode("latin-1"))
+            except (orjson.JSONDecodeError, AttributeError):
+                return []
+            found += [] if event is None else [event]
+        return found
 
     def waited(self, seconds: float) -> None:
         """The client did not take bytes for so long."""

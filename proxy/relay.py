@@ -313,8 +313,9 @@ class Relay:
         overhead = ledger.overhead(exchange.upstream)
         write, read = client.write, meter.read
 
-        def sink(data: bytes, at: float) -> None:
-            write(data if withdrawal is None else withdrawal.feed(data))
+        def sink(data: bytes, at: float, framed: bytes | None) -> None:
+            passed = data if withdrawal is None else withdrawal.feed(data)
+            write(passed, framed if passed is data else None)
             overhead.append(clock() - at)
             exchange.t_end = at
             try:
@@ -331,7 +332,7 @@ class Relay:
             await stream.pour(sink)
             exchange.t_end = stream.arrived or exchange.t_end
             if withdrawal is not None:
-                write(withdrawal.end())
+                write(withdrawal.end(), None)
             client.end()
             meter.end(exchange.t_end)
         finally:

@@ -14,7 +14,7 @@ _MAX_RECORD_BYTES = 256 << 10
 _BATCH_BYTES = 256 << 10  # and one record more at most: less than MAX_BATCH_BYTES
 _MAX_WAITING_BYTES = 8 << 20  # for a connection, or for the transport to take more
 _MAX_TRANSPORT_BYTES = 8 << 20  # given to the transport, and not yet taken by the keeper
-_FLUSH_SECONDS = 0.1
+_FLUSH_SECONDS = 0.25
 _MAX_PAUSE_SECONDS = 0.5
 
 

@@ -1,4 +1,4 @@
-"""Signals of the parent process as a queue, and waiting for them without threads or an event loop."""
+"""Signals of the parent process, as a queue that it can wait at without threads or a loop."""
 
 import math
 import os

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable
 
 import pytest
-from prometheus_client.core import Metric
+from prometheus_client.core import Metric, Timestamp
 from prometheus_client.openmetrics import parser
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -63,15 +63,10 @@ def test_openmetrics_is_valid_and_has_exemplars() -> None:
     body = OPENMETRICS.render(families()).decode()
     assert body.endswith("\n# EOF\n")
     read = {family.name: family for family in parse_openmetrics(body)}
-    (with_exemplar,) = [
-        s for s in read["tokometer_time_to_first_token_seconds"].samples if s.exemplar
-    ]
-    assert with_exemplar.exemplar.labels == {"trace_id": "0af7"}
-    assert (with_exemplar.exemplar.value, float(with_exemplar.exemplar.timestamp)) == (
-        0.25,
-        1700000000.5,
-    )
-    assert with_exemplar.labels == {"upstream": "up", "model": 'a"\\\nb', "le": "0.25"}
+    ttft = read["tokometer_time_to_first_token_seconds"].samples
+    (sample,) = (sample for sample in ttft if sample.exemplar)
+    assert sample.labels == {"upstream": "up", "model": 'a"\\\nb', "le": "0.25"}
+    assert sample.exemplar == ({"trace_id": "0af7"}, 0.25, Timestamp(1700000000, 500_000_000))
 
 
 def test_a_counter_and_a_histogram_of_one_name_are_both_there() -> None:

@@ -224,10 +224,11 @@ def test_closing_sends_what_is_left(tmp_path: Path, new_loop: NewLoop) -> None:
 @each_loop
 def test_closing_ends_without_a_keeper(tmp_path: Path, new_loop: NewLoop) -> None:
     async def script() -> None:
+        before = asyncio.all_tasks()
         worker = Worker(tmp_path / "nobody")
         worker.sender.put(end(1, 10.0))
         await worker.sender.close(0.05)
-        assert len(asyncio.all_tasks()) == 1
+        assert asyncio.all_tasks() == before
 
     run(new_loop, script())
 

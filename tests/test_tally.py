@@ -58,6 +58,12 @@ def test_ttft_is_observed_when_it_happens_and_not_again_at_the_end(rig: Rig) -> 
     assert rig.value("time_to_first_visible_output_seconds_count", **UM) == 1
 
 
+def test_a_ttft_of_0_is_one_too(rig: Rig) -> None:
+    rig.output(ttft_seconds=0.0, first_at=10.0)
+    rig.end(ttft_seconds=0.0)
+    assert rig.value("time_to_first_token_seconds_count", **UM) == 1
+
+
 def test_visible_output_can_come_later_than_the_first(rig: Rig) -> None:
     rig.output(ttft_seconds=0.2, first_at=10.2)
     rig.output(ttfv_seconds=0.7)

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import struct
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from ssl import SSLContext
@@ -160,14 +159,12 @@ class Silent:
         self._said = said
         self.asked = asyncio.Event()
         self.closed = asyncio.Event()
-        self.closed_at = 0.0
 
     async def __call__(self, visit: Visit) -> None:
         await visit.hear()
         visit.say(*self._said)
         self.asked.set()
         await visit.gone()
-        self.closed_at = time.monotonic()
         self.closed.set()
 
 

@@ -28,7 +28,7 @@ class Programs:
         self.lifeline = Lifeline()
         self._names: dict[int, str] = {}  # by process id, in the order of their start
 
-    def start(self, name: str, run: Callable[[], None]) -> None:
+    def start(self, name: str, run: Callable[[], object]) -> None:
         """Runs it in a child, which ends with us if it does as `child.fork` says."""
         self._names[fork(name, run, SIGNALS, self.lifeline)] = name
 

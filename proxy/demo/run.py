@@ -13,7 +13,7 @@ from functools import partial
 
 import httpx
 
-from proxy.config import Config, Upstream
+from proxy.config import Config, Upstream, arranged
 from proxy.demo.programs import SIGNALS, Ended, Programs
 from proxy.demo.settings import DemoSettings
 from proxy.demo.speeds import live_line, summary
@@ -90,7 +90,7 @@ def run(settings: DemoSettings) -> int:
     admin_port = _port(settings.host, settings.admin_port, DemoSettings.admin_port)
     with Programs() as programs:
         config = Config(
-            tuple(_engine(programs, one) for one in SIMULATIONS),
+            arranged(tuple(_engine(programs, one) for one in SIMULATIONS)),
             host=settings.host,
             port=port,
             admin_host=settings.host,

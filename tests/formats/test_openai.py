@@ -367,7 +367,7 @@ def test_recorded_role_chunks_are_not_output() -> None:
 def test_recorded_usage_in_every_chunk_counts_along() -> None:
     found = events("chat-vllm-usage-in-every-chunk.txt", CHAT)
     assert [event.so_far for event in found if event.visible] == [1, 2, 3, 4, 5, 6]
-    found = events("chat-vllm-reasoning-five-tokens-a-chunk.txt", CHAT)
+    found = events("chat-vllm-five-tokens-a-chunk.txt", CHAT)
     assert [event.so_far for event in found if event.visible] == [6, 11, 16, 21, 26, 31, 36]
 
 

@@ -1,0 +1,74 @@
+"""Recognises the next read of a stream without parsing it.
+
+Nearly every read of a token stream is one event that differs from the one before in nothing but
+the text of its delta. A template is such a read with a hole for the text. It is learned by having
+the real parser read it with two other texts in the hole; where that changes the number of
+characters and nothing else, a read that fits, with a text in which JSON escapes nothing, holds as
+many characters as the text.
+"""
+
+import re
+from collections.abc import Callable
+
+from proxy.formats.event import Event
+
+# Keys under which any interface sends text.
+_TEXT = re.compile(
+    rb'"(?:content|text|delta|reasoning|reasoning_content|response|thinking|partial_json|arguments)"'
+    rb'\s*:\s*"(?=[^"\\]+")'
+)
+_ENDS = (b"}\n\n", b"}\n")
+
+
+class Template:
+    """A read with a hole for its text. `hidden` tells that the text is reasoning."""
+
+    __slots__ = ("_prefix", "_start", "_stop", "_suffix", "hidden")
+
+    def __init__(self, prefix: bytes, suffix: bytes, hidden: bool) -> None:
+        self._prefix = prefix
+        self._suffix = suffix
+        self._start = len(prefix)
+        self._stop = -len(suffix)
+        self.hidden = hidden
+
+    def characters(self, data: bytes) -> int:
+        """Characters of the text in a whole read; 0 for a read that does not fit."""
+        if not (data.startswith(self._prefix) and data.endswith(self._suffix)):
+            return 0
+        try:
+            text = data[self._start : self._stop].decode()
+        except UnicodeDecodeError:
+            return 0
+        # A text that is not printable may hold control characters, which JSON does not allow.
+        if '"' in text or "\\" in text or not text.isprintable():
+            return 0
+        return len(text)
+
+
+def learn(data: bytes, events: Callable[[bytes], list[Event]]) -> Template | None:
+    """The template of a read that is one whole event; None if there is none.
+
+    Args:
+        events: all that a read of its own holds; raises nothing.
+    """
+    if not data.endswith(_ENDS):
+        return None
+    for match in _TEXT.finditer(data):
+        prefix, suffix = data[: match.end()], data[data.index(b'"', match.end()) :]
+        one, two = events(prefix + b"a" + suffix), events(prefix + b"bcd" + suffix)
+        for hidden in (False, True):
+            if one == [_plain(1, hidden, one)] and two == [_plain(3, hidden, one)]:
+                return Template(prefix, suffix, hidden)
+    return None
+
+
+def _plain(characters: int, hidden: bool, like: list[Event]) -> Event:
+    """An event that tells a text's length and nothing else, of the same choice and model."""
+    model, index = (like[0].model, like[0].index) if like else (None, 0)
+    return Event(
+        visible=0 if hidden else characters,
+        hidden=characters if hidden else 0,
+        index=index,
+        model=model,
+    )
