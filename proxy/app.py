@@ -164,7 +164,7 @@ def _tls(config: Config) -> ssl.SSLContext:
 def _uvicorn(config: Config, relay: Relay) -> uvicorn.Config:
     protocol = type("WorkerProtocol", (ClientProtocol,), {"clock": staticmethod(time.monotonic)})
     return uvicorn.Config(
-        relay,  # type: ignore[arg-type]  # ClientProtocol calls it with a Client
+        relay,
         http=protocol,
         ws="none",
         lifespan="off",
@@ -175,5 +175,5 @@ def _uvicorn(config: Config, relay: Relay) -> uvicorn.Config:
         date_header=False,
         proxy_headers=False,
         log_level="warning",
-        timeout_graceful_shutdown=config.drain_seconds,  # any number of seconds
+        timeout_graceful_shutdown=config.drain_seconds,  # type: ignore[arg-type]  # any number
     )

@@ -49,4 +49,4 @@ class Bounds:
         unknown = sorted(self._overrides.keys() - self._histograms)
         if unknown:
             names = ", ".join(sorted(self._histograms))
-            raise ValueError(f"buckets: there is no histogram {unknown[0]}; there are {names}")
+            raise ValueError(f"there is no histogram {unknown[0]}; there are {names}")

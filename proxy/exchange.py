@@ -10,9 +10,12 @@ from proxy.meter import Meter, Outcome
 from proxy.tokens import Learned, Totals
 
 _REQUEST_ID = re.compile(r"[\x20-\x7e]{1,128}")
-# W3C Trace Context, section 3.2: version, trace id, parent id, flags.
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+# W3C Trace Context, section 3.2: version, trace id, parent id, flags. Zeros are no ids.
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
 _MAX_MODEL_CHARACTERS = 256
+_MAX_FINISH_CHARACTERS = 64
 
 
 class Exchange:
@@ -59,7 +62,7 @@ class Exchange:
         asked = value_of(headers, b"x-request-id")
         self.request_id = asked if _REQUEST_ID.fullmatch(asked) else request_id
         trace = _TRACEPARENT.fullmatch(value_of(headers, b"traceparent"))
-        self.trace_id = trace[1] if trace and trace[1].strip("0") else None
+        self.trace_id = trace[1] if trace else None
         self.call = call
         self.t0 = self.t_end = t0
         self.meter = Meter(call, call.reader or interface.event, learned, t0, stall_seconds)
@@ -83,7 +86,15 @@ class Exchange:
             "stream": self.call.stream,
             "at": self.t0,
             "trace": self.trace_id or self.request_id,
+            "time": self.wall,
+            "request_id": self.request_id,
+            "time": self.wall,
+            "request_id": self.request_id,
         }
+        if self.trace_id:
+            record["trace_id"] = self.trace_id
+        if self.trace_id:
+            record["trace_id"] = self.trace_id
         if self.call.model:
             record["model"] = self.call.model[:_MAX_MODEL_CHARACTERS]
         return record
@@ -92,7 +103,7 @@ class Exchange:
         """What moved since the last such record; None if nothing did."""
         self.moved = False
         meter = self.meter
-        moved = meter.progress() if self.answered else None
+        moved = meter.progress() if self.answered and meter.stream else None
         if moved is None:
             return None
         record: Output = {
@@ -132,12 +143,13 @@ class Exchange:
             "outcome": self.outcome.value,
             "code": self.code,
             "answered": self.answered,
-            "headers_seconds": meter.headers_at and meter.headers_at - self.t0,
-            "duration_seconds": max(0.0, self.t_end - self.t0),
+            "headers_seconds": meter.headers,
+            # Where no byte came back, t_end is t0 still.
+            "duration_seconds": self.t_end - self.t0 if self.t_end > self.t0 else None,
             "client_wait_seconds": meter.wait,
             "chunks": meter.chunks,
             "context": self._context(totals),
-            "finish_reason": meter.finish,
+            "finish_reason": meter.finish and meter.finish[:_MAX_FINISH_CHARACTERS],
             "engine": meter.engine or None,
         }
         record |= self._tokens(totals) | self._speed(totals)

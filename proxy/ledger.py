@@ -11,7 +11,7 @@ from proxy.exchange import Exchange
 
 
 class Outlet(Protocol):
-    """Where records go (`channel.Sender`)."""
+    """Where records go (`sender.Sender`)."""
 
     def put(self, record: Record) -> None:
         """Take a record."""
@@ -56,7 +56,7 @@ class Ledger:
         """It is over."""
         if exchange.moved:
             self._moved.remove(exchange)
-            self._progress(exchange)
+        self._progress(exchange)  # its end may have completed an event
         del self._running[exchange.number]
         self._outlet.put(exchange.end())
 

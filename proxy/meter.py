@@ -406,14 +406,23 @@ class Meter:
         return Progress(tokens, characters, gaps, first, visible)
 
     @property
+    def headers(self) -> float | None:
+        """Seconds from `t0` to the response head."""
+        return self._since_t0(self.headers_at)
+
+    @property
     def ttft(self) -> float | None:
         """Seconds from `t0` to the first output event; streams only."""
-        return None if self.first_at is None else self.first_at - self.t0
+        return self._since_t0(self.first_at)
 
     @property
     def ttfv(self) -> float | None:
         """Seconds from `t0` to the first output event that is not reasoning; streams only."""
-        return None if self.visible_at is None else self.visible_at - self.t0
+        return self._since_t0(self.visible_at)
+
+    def _since_t0(self, at: float | None) -> float | None:
+        # Who answers before the request has all arrived was not timed from its end.
+        return None if at is None or at < self.t0 else at - self.t0
 
     def totals(self) -> Totals:
         """The exchange's tokens from the best source there is."""

@@ -114,7 +114,7 @@ SPACES = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n\t", " :\r\n ")])
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[bytes, dict[str, Any], int]:
     """A JSON object as somebody wrote it, what it means, and how much of it may be replaced."""
-    request = draw(st.dictionaries(TEXT, VALUES, max_size=4))
+    request: dict[str, Any] = draw(st.dictionaries(TEXT, VALUES, max_size=4))
     request.pop("stream_options", None)
     if draw(st.booleans()):
         request["stream_options"] = draw(OPTIONS)
@@ -139,7 +139,7 @@ def alike(one: bytes, other: bytes) -> int:
 
 
 @given(requests())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_request_asks_for_usage_and_is_otherwise_the_same(
     asked: tuple[bytes, dict[str, Any], int],
 ) -> None:

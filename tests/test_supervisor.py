@@ -1,4 +1,4 @@
-"""The supervisor with small workers of its own kind; the real ones are in test_serve.py."""
+"""The supervisor with small workers of its own kind; the real ones are in `test_serve.py`."""
 
 import contextlib
 import os
@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.supervisor import TWICE, _wait
+from proxy.signals import TWICE
+from proxy.supervisor import _wait
 
 PATIENCE = 20.0  # seconds until a test gives up
 

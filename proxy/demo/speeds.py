@@ -9,8 +9,17 @@ REQUESTS = "tokometer_requests_total"
 # Outcomes that are nobody's fault; every other one is an error.
 FAULTLESS = ("completed", "client_closed")
 
-HEAD = ("model", "requests", "TTFT p50", "TTFT p95", "decode p50", "tokens", "abandoned", "errors")
-WIDTHS = (12, 9, 9, 9, 11, 9, 10, 7)
+HEAD = (
+    "model",
+    "requests",
+    "TTFT p50",
+    "TTFT p95",
+    "decode p50, tokens/s",
+    "tokens",
+    "abandoned",
+    "errors",
+)
+WIDTHS = (12, 8, 8, 8, 20, 8, 9, 6)
 
 
 def live_line(window: Scrape, before: Scrape, now: Scrape) -> str:
@@ -43,7 +52,7 @@ def _row(last: Scrape, model: str) -> tuple[str, ...]:
         f"{last.total(REQUESTS, model=model):.0f}",
         _seconds(quantile(0.5, ttft)),
         _seconds(quantile(0.95, ttft)),
-        f"{_rate(quantile(0.5, last.buckets(DECODE, model=model)))} tok/s",
+        _rate(quantile(0.5, last.buckets(DECODE, model=model))),
         f"{last.total(TOKENS, model=model):.0f}",
         f"{last.total(REQUESTS, model=model, outcome='client_closed'):.0f}",
         f"{_errors(last, model=model):.0f}",
