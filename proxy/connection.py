@@ -40,7 +40,7 @@ class Answer(httpx.AsyncByteStream):
         self._early: list[tuple[bytes, float]] = []
         self._early_size = 0
         self._held = False
-        self._sink: Sink | None = None
+        self.take: Sink = self._keep  # bytes of the body have arrived
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         self._upload: asyncio.Task[None] | None = None
@@ -55,7 +55,7 @@ class Answer(httpx.AsyncByteStream):
         for data, at in self._early:
             sink(data, at, None)
         self._early.clear()
-        self._sink = sink
+        self.take = sink
         if not self._held:
             self._connection.resume_reading()
         if not self.complete and self._failure is None:
@@ -76,7 +76,7 @@ class Answer(httpx.AsyncByteStream):
         for data, at in self._early:
             take(data, at, None)
         self._early.clear()
-        self._sink = take
+        self.take = take
         while True:
             while ready:
                 yield ready.popleft()
@@ -111,15 +111,8 @@ class Answer(httpx.AsyncByteStream):
 
     # --- called by the connection ---------------------------------------------------------------
 
-    def deliver(self, data: bytes, at: float, framed: bytes | None) -> None:
-        """Bytes of the body have arrived."""
-        self.arrived = at
-        if self._sink is not None:
-            try:
-                self._sink(data, at, framed)
-            except Exception as problem:  # whoever awaits `pour` shall see it
-                self.fail(problem)
-            return
+    def _keep(self, data: bytes, at: float, framed: bytes | None) -> None:
+        """Until somebody asks for them."""
         self._early.append((data, at))
         self._early_size += len(data)
         if self._early_size > _EARLY_BYTES:
@@ -205,7 +198,7 @@ class Connection(asyncio.Protocol):
             # A read that is just one chunk, as most are, needs no parser, which stays where it is.
             end = data.find(b"\r\n", 1, 5)
             if _SIZES.get(data[:end]) == len(data) - end - 4 and data.endswith(b"\r\n"):
-                answer.deliver(data[end + 2 : -2], at, data)
+                answer.take(data[end + 2 : -2], at, data)
                 return
         self._touched = True
         try:
@@ -227,7 +220,7 @@ class Connection(asyncio.Protocol):
         if pieces := self._pieces:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
-            answer.deliver(data, at, None)
+            answer.take(data, at, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True

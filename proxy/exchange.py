@@ -88,11 +88,7 @@ class Exchange:
             "trace": self.trace_id or self.request_id,
             "time": self.wall,
             "request_id": self.request_id,
-            "time": self.wall,
-            "request_id": self.request_id,
         }
-        if self.trace_id:
-            record["trace_id"] = self.trace_id
         if self.trace_id:
             record["trace_id"] = self.trace_id
         if self.call.model:

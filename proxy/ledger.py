@@ -103,8 +103,9 @@ class Ledger:
         record: Delays = {"kind": "delays", "lag": self._lag, "overhead": {}}
         self._lag = []
         for upstream, seconds in self._overhead.items():
-            record["overhead"][upstream] = seconds.copy()
-            seconds.clear()  # the list stays the same: running exchanges hold it
+            if seconds:
+                record["overhead"][upstream] = seconds.copy()
+                seconds.clear()  # the list stays the same: running exchanges hold it
         return record
 
     def snapshot(self) -> list[Record]:

@@ -191,20 +191,6 @@ class Meter:
     def read(self, data: bytes, at: float) -> None:
         """One read of the upstream, arrived at `at`."""
         self.chunks += 1
-        template = self._template
-        if template is not None and self._whole_events:
-            characters = template.characters(data)
-            if characters:
-                self.events += 1
-                self.characters += characters
-                if template.hidden:
-                    self.hidden += characters
-                self._output_read(at)
-                return
-        self._parse(data, at)
-
-    def _parse(self, data: bytes, at: float) -> None:
-        """Read what no template fits."""
         framing = self._framing
         if framing is None:
             return
@@ -222,13 +208,38 @@ class Meter:
         if alone and self._whole_events and self._decoder is None:
             self._learn_template(data)
 
+    def recognise(self, data: bytes) -> int:
+        """Characters of output in a read that is like those before; 0 if it must be read.
+
+        Such a read is one whole event that holds text and nothing else: take it with `recognised`.
+        """
+        template = self._template
+        return template.characters(data) if template is not None and self._whole_events else 0
+
+    def recognised(self, characters: int, at: float) -> None:
+        """Instead of `read`, for a read that `recognise` knew."""
+        self.chunks += 1
+        self.events += 1
+        self.characters += characters
+        if self._template is not None and self._template.hidden:
+            self.hidden += characters
+        gap = at - self.last_at
+        if self.wait != self._wait_at_last or gap > self._stall or not self._reads:
+            self._output_read(at)
+            return
+        self._reads += 1
+        self.gaps.append(gap)
+        if gap > self.max_gap:
+            self.max_gap = gap
+        self.last_at = at
+
     def _learn_template(self, data: bytes) -> None:
         """After an output event that was parsed: perhaps the next ones need not be."""
         if not self.stream or self.first_at is None or self._lessons == _MAX_LESSONS:
             return
         self._lessons += 1
         if self._call.reader is None and not self._whole:
-            self._template = learn(data, self._events)
+            self._template = learn(data, self._events) or self._template
 
     def _events(self, data: bytes) -> list[Event]:
         """What a read of its own would tell."""

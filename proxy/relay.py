@@ -311,20 +311,22 @@ class Relay:
         assert isinstance(stream, Answer)
         meter, ledger, clock = exchange.meter, self._ledger, self._clock
         overhead = ledger.overhead(exchange.upstream)
-        write, read = client.write, meter.read
+        write = client.write
+        recognise, recognised = meter.recognise, meter.recognised
 
         def sink(data: bytes, at: float, framed: bytes | None) -> None:
-            passed = data if withdrawal is None else withdrawal.feed(data)
-            write(passed, framed if passed is data else None)
-            overhead.append(clock() - at)
             exchange.t_end = at
-            try:
-                read(data, at)
-            except Exception as mistake:  # ours: the bytes are on their way all the same
-                meter.give_up("malformed")
-                _confess(mistake)
-            if not exchange.moved:
+            # The one look before forwarding: a read like those before has nothing to withdraw.
+            characters = recognise(data)
+            passed = data if characters or withdrawal is None else withdrawal.feed(data)
+            write(passed, framed if passed is data else None)
+            if not exchange.moved:  # one read of a stream in each batch of records is enough
+                overhead.append(clock() - at)
                 ledger.moved(exchange)
+            if characters:
+                recognised(characters, at)
+            else:
+                _look(meter, data, at)
 
         hold = Hold(stream, meter, clock)
         client.on_full(hold.begin, hold.end)
@@ -395,6 +397,14 @@ def _call(face: Interface, body: bytes | None, path: str) -> Call:
         with contextlib.suppress(orjson.JSONDecodeError):
             parsed = orjson.loads(body)
     return face.call(parsed if isinstance(parsed, dict) else {}, path)
+
+
+def _look(meter: Meter, data: bytes, at: float) -> None:
+    try:
+        meter.read(data, at)
+    except Exception as mistake:  # ours: the bytes are on their way all the same
+        meter.give_up("malformed")
+        _confess(mistake)
 
 
 def _confess(mistake: Exception) -> None:

@@ -3,12 +3,14 @@
 Nearly every read of a token stream is one event that differs from the one before in nothing but
 the text of its delta. A template is such a read with a hole for the text. It is learned by having
 the real parser read it with two other texts in the hole; where that changes the number of
-characters and nothing else, a read that fits, with a text in which JSON escapes nothing, holds as
-many characters as the text.
+characters and nothing else, a read that fits, with what is the inside of a JSON string in the
+hole, tells the characters of that string and nothing else.
 """
 
 import re
 from collections.abc import Callable
+
+from orjson import JSONDecodeError, loads
 
 from proxy.formats.event import Event
 
@@ -34,16 +36,12 @@ class Template:
 
     def characters(self, data: bytes) -> int:
         """Characters of the text in a whole read; 0 for a read that does not fit."""
-        if not (data.startswith(self._prefix) and data.endswith(self._suffix)):
-            return 0
-        try:
-            text = data[self._start : self._stop].decode()
-        except UnicodeDecodeError:
-            return 0
-        # A text that is not printable may hold control characters, which JSON does not allow.
-        if '"' in text or "\\" in text or not text.isprintable():
-            return 0
-        return len(text)
+        if data.startswith(self._prefix) and data.endswith(self._suffix):
+            try:
+                return len(loads(b'"%b"' % data[self._start : self._stop]))
+            except JSONDecodeError:
+                pass
+        return 0
 
 
 def learn(data: bytes, events: Callable[[bytes], list[Event]]) -> Template | None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 FORK = """
-import os, signal, sys, time
+import os, select, signal, sys, time
 from proxy.child import Lifeline, fork
 from proxy.settings import SettingError
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -71,10 +71,14 @@ def test_a_child_has_default_handlers_and_a_process_group_of_its_own() -> None:
     assert result.stdout == "SIG_DFL True False\n", result.stderr
 
 
-def test_a_child_ends_when_its_parent_is_killed() -> None:
-    # The child holds on to our end of the pipe: communicate() returns when it is gone, too.
+# The child holds on to our end of the pipe: `python` returns when the child, too, is gone.
+@pytest.mark.parametrize(
+    "watch", ["lifeline.follow(); time.sleep(600)", "select.select([lifeline.end], [], [])"]
+)
+def test_a_child_can_end_when_its_parent_is_killed(watch: str) -> None:
     result = python(
-        "fork('worker 0', lambda: time.sleep(600), SIGNALS, lifeline)\n"
+        f"def run(): {watch}\n"
+        "fork('worker 0', run, SIGNALS, lifeline)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert result.returncode == -9

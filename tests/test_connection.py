@@ -1,6 +1,7 @@
 """One connection on a wire that the test holds in its hands, with a clock of its own."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -49,9 +50,7 @@ class Talk:
 
     async def ask(self, headless: bool = False, idle: float | None = None) -> None:
         """Ask; returns when the head of the answer has come."""
-        self.answer = Answer(
-            self.connection, lambda connection: self.kept.append(connection.rest())
-        )
+        self.answer = Answer(self.connection, lambda each: self.kept.append(each.rest()))
         await self.connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"", self.answer, headless, idle)
 
     def say(self, data: bytes) -> None:
@@ -73,7 +72,8 @@ class Talk:
 
 def talk(main: Callable[[Talk], Awaitable[None]]) -> None:
     async def run() -> None:
-        await main(Talk())
+        async with asyncio.timeout(30):  # nothing here waits
+            await main(Talk())
 
     asyncio.run(run())
 
@@ -82,7 +82,7 @@ async def hear(talk: Talk, *reads: bytes, **how: Any) -> tuple[int, Any, bytes]:
     """Ask, say these reads, and what was understood: status, header pairs, body."""
     asking = asyncio.ensure_future(talk.ask(**how))
     await asyncio.sleep(0)
-    for data in reads:
+    for data in filter(None, reads):
         talk.say(data)
     await asking
     body = b"".join(data for data, _ in await talk.read())
@@ -90,12 +90,7 @@ async def hear(talk: Talk, *reads: bytes, **how: Any) -> tuple[int, Any, bytes]:
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nX-A: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
-STREAM = (
-    CHUNKED
-    + chunk(b"a")
-    + chunk(b"bc" * 40)
-    + b"03;x=y\r\n\r\n\r\r\nB\r\n0\r\n\r\n\r\n\r\n6\r\n\r\n"
-)
+ODD = b"0\r\n\r\n5\r\na\r\n"  # looks like framing
 WHOLE = [
     (sized(b"hello", b"X-A: 1"), b"hello"),
     (sized(b"", b"X-A: 1"), b""),
@@ -103,6 +98,7 @@ WHOLE = [
     (b"HTTP/1.1 304 Not Modified\r\nX-A: 1\r\nContent-Length: 9\r\n\r\n", b""),
     (CHUNKED + chunk(b"one") + chunk(b"\r\n0\r\n\r\n") + chunk(b""), b"one\r\n0\r\n\r\n"),
     (CHUNKED + chunk(b"one") + b"0\r\nX-T: 2\r\nX-U:\r\n\r\n", b"one"),
+    (CHUNKED + b"1\r\na\r\n03;x=y\r\n\r\n\r\r\n0B\r\n" + ODD + b"\r\n0\r\n\r\n", b"a\r\n\r" + ODD),
     (b"HTTP/1.1 100 Continue\r\nX-Z: 1\r\n\r\n" + sized(b"hello", b"X-A: 1"), b"hello"),
     (b"\r\n" + sized(b"hello", b"X-A: 1"), b"hello"),
 ]
@@ -113,10 +109,8 @@ def test_answer_cut_anywhere_is_the_same_answer(raw: bytes, body: bytes) -> None
     async def main(talk: Talk) -> None:
         for at in range(len(raw) + 1):
             status, headers, got = await hear(talk, raw[:at], raw[at:])
-            assert (status, got) == (
-                int(raw.removeprefix(b"\r\n")[9:12]) if status != 200 else 200,
-                body,
-            )
+            assert status in (200, 204, 304)
+            assert got == body
             assert headers[0] == (b"X-A", b"1")
             assert not [name for name, _ in headers if name in (b"X-T", b"X-Z")]
             assert talk.answer.complete
@@ -140,14 +134,15 @@ def test_answer_one_byte_at_a_time_is_the_same_answer(raw: bytes, body: bytes) -
 
 def cuts(raw: bytes, at: list[int]) -> Iterator[bytes]:
     places = sorted({min(place, len(raw)) for place in at} | {0, len(raw)})
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in itertools.pairwise(places):
         yield raw[start:end]
 
 
+LIKE_FRAMING = st.sampled_from([b"0\r\n\r\n", b"5\r\n", b"\r\n", b"x" * 5000])
+
+
 @given(
-    st.lists(
-        st.binary(min_size=1, max_size=40) | st.sampled_from([b"0\r\n\r\n", b"5\r\n", b"\r\n"])
-    ),
+    st.lists(st.binary(min_size=1, max_size=40) | LIKE_FRAMING),
     st.lists(st.integers(min_value=0, max_value=600)),
     st.lists(st.integers(min_value=0, max_value=20)),
 )
@@ -250,10 +245,11 @@ def test_bytes_that_nobody_asked_for_close_an_idle_connection() -> None:
 
 
 def test_answer_to_head_has_no_body_whatever_it_says() -> None:
-    async def main(talk: Talk) -> None:
-        for raw in (sized(b"hello")[:-5], CHUNKED):
-            assert (await hear(talk, raw, headless=True))[2] == b""
-            assert talk.answer.complete
+    async def main(_: Talk) -> None:
+        for raw in (sized(b"hello")[:-5], CHUNKED, sized(b"")):
+            fresh = Talk()
+            assert (await hear(fresh, raw, headless=True))[2] == b""
+            assert fresh.answer.complete
 
     talk(main)
 

@@ -57,6 +57,14 @@ def scheduled_seconds(pid: int) -> float:
     return total / 1e9
 
 
+def host_seconds() -> float:
+    """Processor time of everything on the host, stolen time included (proc(5), /proc/stat)."""
+    user, nice, system, _, _, irq, softirq, steal, *_ = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    )
+    return (user + nice + system + irq + softirq + steal) * TICK_SECONDS
+
+
 def memory(pid: int) -> Memory:
     """Memory of the tree."""
     resident = proportional = 0

@@ -11,7 +11,18 @@ from typing import Generic, TypeVar, cast
 
 import httptools
 
-from .traffic import CHAT, CLOCK, DIGITS, DONE, MODEL, PREFILL_SECONDS, RECEIVED, WRITTEN, chat_body, post
+from .traffic import (
+    CHAT,
+    CLOCK,
+    DIGITS,
+    DONE,
+    MODEL,
+    PREFILL_SECONDS,
+    RECEIVED,
+    WRITTEN,
+    chat_body,
+    post,
+)
 
 GRACE_SECONDS = 10.0  # for streams that are late; after it they are lost
 _SETTLE_SECONDS = 0.5
@@ -179,6 +190,7 @@ async def run_streams(
     """
     loop = asyncio.get_running_loop()
     gauge = Gauge()
+    run = f"bench-{CLOCK()}"
     bodies = [
         chat_body(chunks=load.chunks, interval=1 / load.rate, model=m, in_step=load.in_step)
         for m in models
@@ -187,7 +199,7 @@ async def run_streams(
 
     async def start(number: int) -> None:
         await asyncio.sleep(load.ramp * number / load.streams)
-        stream = Stream(f"bench-{number}", load.chunks)
+        stream = Stream(f"{run}-{number}", load.chunks)
         streams.append(stream)
         headers = {"X-Request-Id": stream.request_id}
         await fetch(port, stream, post(CHAT, bodies[number % len(bodies)], headers), gauge)

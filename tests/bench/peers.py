@@ -164,9 +164,7 @@ def _envoy_config(ports: Ports) -> dict[str, object]:
                                     {"name": "all", "domains": ["*"], "routes": [route]}
                                 ]
                             },
-                            "http_filters": [
-                                {"name": "router", "typed_config": {"@type": router}}
-                            ],
+                            "http_filters": [{"name": "router", "typed_config": {"@type": router}}],
                         },
                     }
                 ]
@@ -179,9 +177,7 @@ def _envoy_config(ports: Ports) -> dict[str, object]:
         "circuit_breakers": {"thresholds": [breakers]},
         "load_assignment": {
             "cluster_name": "engine",
-            "endpoints": [
-                {"lb_endpoints": [{"endpoint": {"address": _address(ports.upstream)}}]}
-            ],
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": _address(ports.upstream)}}]}],
         },
     }
     return {"static_resources": {"listeners": [listener], "clusters": [cluster]}}
@@ -226,19 +222,19 @@ def _litellm(directory: Path, ports: Ports) -> list[str]:
     ]
 
 
-def tokometer(workers: int = 1) -> Peer:
-    """This project, with metering and injection on."""
+def tokometer(workers: int = 1, log: bool = False) -> Peer:
+    """This project, with metering and injection on; with `log` also the request log."""
 
     def command(directory: Path, ports: Ports) -> list[str]:
         return [
             *(sys.executable, "-m", "proxy", "serve"),
             *("--upstream", f"http://127.0.0.1:{ports.upstream}"),
             *("--port", str(ports.proxy), "--admin-port", str(ports.admin)),
-            *("--workers", str(workers), "--log-requests", str(directory / "requests.jsonl")),
+            *("--workers", str(workers)),
+            *(("--log-requests", str(directory / "requests.jsonl")) if log else ()),
         ]
 
-    name = "tokometer" if workers == 1 else f"tokometer x{workers}"
-    return Peer(name, sys.executable, "", command, env={"PYTHONPATH": str(ROOT)})
+    return Peer("tokometer", sys.executable, "", command, env={"PYTHONPATH": str(ROOT)})
 
 
 PEERS = (

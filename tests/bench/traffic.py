@@ -93,10 +93,13 @@ def whole_answer(model: str) -> bytes:
 
 def json_answer(body: bytes, status: bytes = b"200 OK") -> bytes:
     """A JSON answer with its head."""
-    return b"HTTP/1.1 %b\r\nserver: uvicorn\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
-        status,
-        len(body),
-        body,
+    return (
+        b"HTTP/1.1 %b\r\nserver: uvicorn\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+        % (
+            status,
+            len(body),
+            body,
+        )
     )
 
 

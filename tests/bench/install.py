@@ -1,0 +1,46 @@
+"""Installs the peers: those from PyPI into a virtual environment, Debian's by apt."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from .peers import PEERS, SCRATCH, VENV, Peer
+
+
+def install(names: Sequence[str]) -> int:
+    """Install those of `names` (all if empty) that are missing; an exit code."""
+    wanted = [peer for peer in PEERS if peer.missing and (not names or peer.name in names)]
+    debian = [p.package.removeprefix("apt:") for p in wanted if p.package.startswith("apt:")]
+    python = [p.package for p in wanted if not p.package.startswith("apt:")]
+    if python:
+        _pip(python)
+    if debian:
+        _apt(debian)
+    missing = [peer for peer in wanted if peer.missing]
+    for peer in wanted:
+        print(f"{peer.name}: {_state(peer)}")
+    return 1 if missing else 0
+
+
+def _state(peer: Peer) -> str:
+    return f"not installed: {peer.missing}" if peer.missing else "installed"
+
+
+def _pip(packages: Sequence[str]) -> None:
+    SCRATCH.mkdir(exist_ok=True)
+    if not VENV.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+    for package in packages:  # one that fails shall not keep the others away
+        pip = [str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *package.split()], check=False)
+
+
+def _apt(packages: Sequence[str]) -> None:
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
+    apt = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+    # A package of Debian's starts its server; it is not wanted, and here it would hold port 80.
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    subprocess.run(apt, check=False, env=env)
