@@ -110,8 +110,13 @@ def opened(config: Config) -> Iterator[Sockets]:
 
 
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":
-    """Which only this user can enter, with a short path."""
-    folder = tempfile.gettempdir()
-    return tempfile.TemporaryDirectory(
-        prefix="tokometer-", dir=folder if len(folder) <= LONGEST_FOLDER else "/tmp"
-    )
+    """Which only this user can enter, with a short path. Raises SettingError."""
+    try:
+        folder = tempfile.gettempdir()
+        return tempfile.TemporaryDirectory(
+            prefix="tokometer-", dir=folder if len(folder) <= LONGEST_FOLDER else "/tmp"
+        )
+    except OSError as error:
+        raise SettingError(
+            f"no place for a socket ({error.strerror}): name a writable folder in TMPDIR"
+        ) from None

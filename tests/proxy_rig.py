@@ -121,11 +121,15 @@ class Listening:
         self._clients.append(await RawClient.connect(self.port, receive_bytes))
         return self._clients[-1]
 
+    def connections(self) -> list[ClientProtocol]:
+        """Those of clients that are open."""
+        return cast(list[ClientProtocol], list(self.state.connections))
+
     async def close(self) -> None:
         """Nobody is there any more."""
         for client in self._clients:
             await client.close()
-        for connection in list(self.state.connections):
+        for connection in self.connections():
             connection.transport.abort()
         if self.state.tasks:
             await asyncio.wait(set(self.state.tasks))
@@ -155,7 +159,7 @@ class Proxy(NamedTuple):
     client: Callable[..., Coroutine[Any, Any, RawClient]]
     records: Records
     relay: Relay
-    state: ServerState
+    listening: Listening
 
 
 @asynccontextmanager
@@ -185,7 +189,7 @@ async def proxying(
     ]
     relay = Relay(ways, rules, ledger, clock, time.time)
     async with serving(relay, clock) as listening:
-        yield Proxy(listening.client, outlets[0], relay, listening.state)
+        yield Proxy(listening.client, outlets[0], relay, listening)
     for way in ways:
         await way.transport.aclose()
     left = [record for record in outlets[0].snapshot() if record["kind"] == "begin"]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from playing import ASK, play
+from playing import play
 from wire import (
     DONE,
     MODEL,
@@ -12,14 +12,13 @@ from wire import (
     completion,
     counts,
     finished,
+    reasoned,
     role,
     said,
     sse,
     thought,
     used,
 )
-
-from proxy.tokens import Learned
 
 TWO: dict[str, Any] = {"stream": True, "n": 2, "messages": []}
 TIMINGS = {
@@ -94,11 +93,9 @@ def test_what_is_no_number_of_tokens_is_no_count(absurd: object) -> None:
 
 
 def test_fields_are_taken_one_by_one() -> None:
-    script = [
-        (100, said("a", usage={"prompt_tokens": 7})),
-        (200, used(8, 3, prompt_tokens_details={"cached_tokens": 4})),
-        (300, sse({"choices": [], "usage": {"completion_tokens": 5}})),
-    ]
+    last = sse({"choices": [], "usage": {"completion_tokens": 5}})
+    cached = used(8, 3, prompt_tokens_details={"cached_tokens": 4})
+    script = [(100, said("a", usage={"prompt_tokens": 7})), (200, cached), (300, last)]
     assert play(script).totals == ("usage", 5, 8, 4, None)
 
 
@@ -124,11 +121,6 @@ def test_usage_of_groq_alone_counts() -> None:
 
 
 # --- reasoning and cached tokens ------------------------------------------------------------------
-
-
-def reasoned(prompt: int, output: int, reasoning: int, total: int) -> bytes:
-    details = {"completion_tokens_details": {"reasoning_tokens": reasoning}}
-    return used(prompt, output, **details | {"total_tokens": total})
 
 
 def test_reasoning_counted_beside_the_output_is_added() -> None:
@@ -305,51 +297,3 @@ def test_the_first_seen_output_is_told_when_it_comes() -> None:
     second = meter.progress()
     assert first is not None and second is not None
     assert (first.first, first.visible, second.first, second.visible) == (True, False, False, True)
-
-
-# --- learning -------------------------------------------------------------------------------------
-
-
-def learning(script: Any, asked: dict[str, Any] = ASK, **more: Any) -> Learned:
-    learned = Learned()
-    played = play(script, asked=asked, learned=learned, **more)
-    played.meter.learn(played.totals)
-    return learned
-
-
-TAUGHT = [(100, said("abcd")), (200, said("efgh")), (201, used(30, 16))]
-
-
-def test_a_counted_stream_teaches_tokens_per_character() -> None:
-    learned = learning(TAUGHT)
-    assert learned.output(100, 3) == 200
-    assert play([(100, said("abc"))], learned=learned).totals == ("estimate", 6, None, None, None)
-
-
-def test_a_counted_prompt_teaches_tokens_per_character() -> None:
-    assert learning(TAUGHT).prompt(10) == 60  # "hello" was 30 tokens
-
-
-def test_an_estimate_teaches_nothing() -> None:
-    assert learning(TAUGHT[:2]).output(100, 3) == 3
-
-
-def test_reasoning_that_was_not_sent_teaches_nothing() -> None:
-    script = [(100, said("abcd")), (202, reasoned(12, 291, 290, 303))]
-    assert learning(script).output(100, 3) == 3
-
-
-def test_a_stream_with_unreadable_events_teaches_nothing() -> None:
-    assert learning([(50, sse("{oops")), *TAUGHT]).output(100, 3) == 3
-
-
-def test_several_prompts_teach_nothing_about_prompts() -> None:
-    asked = {"stream": True, "prompt": ["abcd", "efgh"]}
-    script = [(100, completion("ab")), (101, completion("cd", "stop", 1, usage=counts(30, 9)))]
-    assert learning(script, asked, path="/v1/completions").prompt(100) == 25
-
-
-def test_an_answer_that_is_no_stream_teaches_only_its_prompt() -> None:
-    whole = {"choices": [{"message": {"content": "abcd"}}], "usage": counts(30, 16)}
-    learned = learning([(100, sse(whole)[6:])], kind="application/json")
-    assert (learned.output(100, 3), learned.prompt(10)) == (3, 60)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proxy.cli import COMMANDS
-from proxy.config import FLAGS
+from proxy.config import FLAGS, load
 from proxy.formats import APIS, TABLE, interface
 from proxy.journal import _TOLD
 from proxy.meter import Outcome
@@ -110,6 +110,15 @@ def test_only_flags_that_exist_are_named() -> None:
     exist = {one.flag for command in COMMANDS.values() for one in command.settings()}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README.read_text("utf-8")))
     assert named - exist - {"--help"} == set()
+
+
+def test_the_settings_file_shown_is_one_that_can_be_used(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"```toml\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    file = tmp_path / "tokometer.toml"
+    file.write_text(shown)
+    config = load({"config": str(file)}, {})
+    assert {one.prefix for one in config.upstreams} == {"/fast", "/hosted"}
+    assert Metrics(config.buckets)
 
 
 def write() -> None:

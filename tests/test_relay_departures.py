@@ -52,7 +52,7 @@ def test_upstream_sees_a_client_leave_within_a_quarter_of_a_second(
             end = await proxy.records.end()
             assert end["outcome"] == "client_closed"
             assert ("ttft_seconds" in end) == (b"Hi" in said)
-            assert not proxy.state.tasks
+            assert not proxy.listening.state.tasks
 
     play(main)
 
@@ -95,7 +95,7 @@ def test_client_leaves_while_the_upstream_takes_none_of_its_upload(how: str) -> 
         async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
             client = await proxy.client()
             client.send(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n")
-            (connection,) = proxy.state.connections
+            (connection,) = proxy.listening.connections()
             turns = 0
             while turns < 50:  # paused for good, and not until the proxy has passed it on
                 paused = connection.flow.read_paused
@@ -130,7 +130,7 @@ def test_client_that_leaves_before_its_body_is_complete_never_reaches_the_upstre
         async with answering(sized(b"")) as upstream, proxying(upstream.port) as proxy:
             client = await proxy.client()
             client.send(STREAM[:-5])
-            while not proxy.state.tasks:
+            while not proxy.listening.state.tasks:
                 await asyncio.sleep(0)
             client.leave()
             end = await proxy.records.end()

@@ -396,7 +396,7 @@ def test_linger_ends_with_the_client() -> None:
             client.send(b"345", get(b"/"))
             assert await client.ended() == b""  # nothing behind it is answered
             client.leave()
-            while proxy.state.connections:
+            while proxy.listening.connections():
                 await asyncio.sleep(0)
             assert not upstream.heard
 

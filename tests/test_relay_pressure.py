@@ -61,7 +61,7 @@ EXPECTED = hashlib.sha1(BLOCK * MEGABYTES).hexdigest()
 
 def held(proxy: Proxy) -> int:
     """Bytes that wait in the proxy for its only client."""
-    (connection,) = proxy.state.connections
+    (connection,) = proxy.listening.connections()
     return int(connection.transport.get_write_buffer_size())
 
 
@@ -135,7 +135,7 @@ def test_upstream_that_takes_no_upload_stops_the_client() -> None:
             client.send(head % (MEGABYTES * len(BLOCK)))
             tasks.create_task(upload())
             assert await stopped(lambda: sent) < KERNEL_BYTES
-            (connection,) = proxy.state.connections
+            (connection,) = proxy.listening.connections()
             assert connection.flow.read_paused
             go_on.set()
             assert (await client.answer()).body == EXPECTED.encode()

@@ -96,6 +96,18 @@ def test_a_long_temporary_folder_does_not_matter(
         assert Path(sockets.channel_path).is_socket()
 
 
+def test_no_writable_temporary_folder_is_one_line_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/no/such/folder")
+    upstream = Upstream("default", "http", "127.0.0.1", 8000)
+    with (
+        pytest.raises(SettingError, match="name a writable folder in TMPDIR"),
+        opened(Config((upstream,), port=0, admin_port=0)),
+    ):
+        pass
+
+
 def test_a_process_keeps_open_only_what_it_serves() -> None:
     upstream = Upstream("default", "http", "127.0.0.1", 8000)
     with opened(Config((upstream,), port=0, admin_port=0, workers=2)) as sockets:

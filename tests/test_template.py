@@ -87,7 +87,7 @@ def test_reasoning_is_told_from_visible_output() -> None:
     assert not learned(read("x")).hidden
 
 
-def measured(name: str, reads: list[bytes], recognising: bool) -> tuple[object, ...]:
+def measured(name: str, reads: list[bytes], recognising: bool) -> tuple[list[object], int]:
     """What a meter says of reads, one a tenth of a second, and how many it recognised."""
     found, path = recording(name), path_of(name)
     face = interface(path)
@@ -102,8 +102,9 @@ def measured(name: str, reads: list[bytes], recognising: bool) -> tuple[object, 
         else:
             meter.read(data, number / 10)
     meter.end(len(reads) / 10)
-    told = (meter.totals(), meter.ttft, meter.ttfv, meter.last_at, meter.gaps, meter.max_gap)
-    told += (meter.events, meter.characters, meter.hidden, meter.chunks, meter.stalls, meter.ended)
+    told: list[object] = [meter.totals(), meter.ttft, meter.ttfv, meter.last_at, meter.gaps]
+    told += [meter.max_gap, meter.events, meter.characters, meter.hidden, meter.chunks]
+    told += [meter.stalls, meter.ended]
     return (told, known)
 
 

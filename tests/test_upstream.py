@@ -326,7 +326,11 @@ def test_tls_upstream_is_believed_only_with_its_own_authority() -> None:
 
 def test_tls_is_not_spoken_to_a_server_that_speaks_none() -> None:
     async def main() -> None:
-        async with answering(sized(b"x")) as upstream:
+        async def script(visit: Visit) -> None:
+            visit.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            await visit.gone()
+
+        async with ScriptedUpstream(script) as upstream:
             with pytest.raises(httpx.ConnectError):
                 await fetch(Transport(Clock(), 4.0), request(upstream.port, scheme="https"))
 

@@ -84,3 +84,9 @@ def completion(text: str, finish: str | None = None, index: int = 0, **beside: A
     return sse(
         {"id": "c", "object": "text_completion", "model": MODEL, "choices": [choice]} | beside
     )
+
+
+def reasoned(prompt: int, output: int, reasoning: int, total: int) -> bytes:
+    """The same with reasoning tokens, and the total that shows how they are counted."""
+    details = {"completion_tokens_details": {"reasoning_tokens": reasoning}}
+    return used(prompt, output, **details | {"total_tokens": total})

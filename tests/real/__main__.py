@@ -22,13 +22,17 @@ from .verdict import Left, Row, judge, judge_left, table, table_of_left
 CONCURRENCY = (1, 4)
 ENGINE_SECONDS = 300.0  # to load and answer
 PROXY_SECONDS = 15.0
+BUSY = 0.5  # processes that run on average: the engine wants all processors
 
 
 def main() -> int:
     name = os.environ.get("ENGINE") or "vllm"
+    busy = os.getloadavg()[0]
     if name not in ENGINES:
         print(f"ENGINE={name}: known are {', '.join(ENGINES)}", file=sys.stderr)
         return 2
+    if busy > BUSY:
+        print(f"load {busy:.1f}: other work on this machine shows in the times", file=sys.stderr)
     # ended from outside is ended like Ctrl-C: the servers go first
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     REAL.mkdir(exist_ok=True)
@@ -117,6 +121,7 @@ def write_results(engine: Engine, version: str, rows: list[Row], left: list[Left
         "model": engine.model,
         "dials": engine.dials,
         "processors": os.cpu_count(),
+        "load": os.getloadavg()[1],  # mean of five minutes, the engine's own included
         "rounds": [asdict(row) for row in rows],
         "abandoned": [asdict(row) for row in left],
     }
