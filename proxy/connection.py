@@ -198,7 +198,10 @@ class Connection(asyncio.Protocol):
             # A read that is just one chunk, as most are, needs no parser, which stays where it is.
             end = data.find(b"\r\n", 1, 5)
             if _SIZES.get(data[:end]) == len(data) - end - 4 and data.endswith(b"\r\n"):
-                answer.take(data[end + 2 : -2], at, data)
+                try:
+                    answer.take(data[end + 2 : -2], at, data)
+                except Exception as mistake:
+                    self._fail(mistake)
                 return
         self._touched = True
         try:
@@ -220,7 +223,10 @@ class Connection(asyncio.Protocol):
         if pieces := self._pieces:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
-            answer.take(data, at, None)
+            try:
+                answer.take(data, at, None)
+            except Exception as mistake:  # whoever awaits `pour` shall see it
+                self._fail(mistake)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True

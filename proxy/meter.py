@@ -3,23 +3,17 @@
 Pure: no clock, no I/O; times come in as seconds of one monotonic clock.
 """
 
-import json
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-import orjson
-
-from proxy.encoding import Decoder, Undecodable, decoder
-from proxy.formats.event import JSON, Call, Event, Reader
-from proxy.framing import Framing, Payload, framing_of, is_stream
-from proxy.template import Template, learn
+from proxy.formats.event import Call, Event
+from proxy.formats.event import Reader as EventReader
+from proxy.framing import is_stream
+from proxy.reader import Reader
 from proxy.tokens import Counts, Learned, Totals
 
 # Client wait over this share of the decode phase makes the rate the client's, not the server's.
 CLIENT_LIMITED = 0.1
-# A stream whose events keep changing shape is parsed to its end.
-_MAX_LESSONS = 8
 
 
 class Outcome(StrEnum):
@@ -62,33 +56,25 @@ class Meter:
     __slots__ = (
         "_call",
         "_characters_told",
-        "_content_type",
         "_counts",
-        "_decoder",
         "_done",
-        "_event",
         "_exact",
         "_exact_events",
-        "_failed",
         "_finished",
         "_first_characters",
         "_first_tokens",
         "_first_told",
-        "_framing",
         "_last_index",
-        "_lessons",
         "_named",
+        "_reader",
         "_reads",
         "_so_far",
         "_stall",
-        "_template",
         "_tokens_told",
-        "_unread",
         "_visible_told",
         "_wait_at_first",
         "_wait_at_last",
         "_whole",
-        "_whole_events",
         "characters",
         "chunks",
         "error",
@@ -102,6 +88,7 @@ class Meter:
         "learned",
         "max_gap",
         "model",
+        "recognise",
         "stalled",
         "stalls",
         "stream",
@@ -113,13 +100,14 @@ class Meter:
     def __init__(
         self,
         call: Call,
-        event: Reader,
+        event: EventReader,
         learned: Learned,
         t0: float,
         stall_seconds: float,
     ) -> None:
         self._call = call
-        self._event = event
+        self._reader = Reader(event, stateless=call.reader is None)
+        self.recognise = self._reader.recognise
         self.t0 = t0
         self._stall = stall_seconds
         self.learned = learned
@@ -127,13 +115,6 @@ class Meter:
         self._named = False  # the answer named its model
         self.stream = call.stream  # until the answer's head says what it is
         self.headers_at: float | None = None
-        self._framing: Framing | None = None
-        self._decoder: Decoder | None = None
-        self._content_type = ""
-        self._template: Template | None = None
-        self._lessons = 0
-        self._whole_events = True  # the last read ended with the end of an event
-        self._unread: str | None = None  # why the rest is not read: a reason of `skipped`
 
         self.chunks = 0
         self.events = 0  # output events
@@ -161,7 +142,6 @@ class Meter:
         self.finish: str | None = None
         self.error = False
         self._done = False
-        self._failed = False  # something in it was not JSON
         self._finished = 0
         self._last_index = 0
 
@@ -173,55 +153,25 @@ class Meter:
     def head(self, status: int, content_type: str, encoding: str, at: float) -> None:
         """The response head has arrived at `at`. Only a 2xx is read."""
         self.headers_at = at
-        self._content_type = content_type
         self.stream = is_stream(content_type)
-        if not 200 <= status < 300 or self._call.api == "other":
-            return
-        self._framing = framing_of(content_type)
-        try:
-            self._decoder = decoder(encoding)
-        except Undecodable:
-            self.give_up("encoding")
+        if 200 <= status < 300 and self._call.api != "other":
+            self._reader.open(content_type, encoding)
 
     def give_up(self, reason: str) -> None:
         """Read no more of the answer, for a reason of `tokometer_skipped_total`."""
-        self._unread = reason
-        self._framing = self._template = None
+        self._reader.give_up(reason)
 
     def read(self, data: bytes, at: float) -> None:
         """One read of the upstream, arrived at `at`."""
         self.chunks += 1
-        framing = self._framing
-        if framing is None:
-            return
-        if self._decoder is not None:
-            try:
-                data = self._decoder.feed(data)
-            except Undecodable:
-                self.give_up("encoding")
-                return
-        alone = self._whole_events
-        self._take(framing.feed(data), at)
-        if framing.overflowed:
-            self.give_up("too_large")
-        self._whole_events = framing.between_events
-        if alone and self._whole_events and self._decoder is None:
-            self._learn_template(data)
-
-    def recognise(self, data: bytes) -> int:
-        """Characters of output in a read that is like those before; 0 if it must be read.
-
-        Such a read is one whole event that holds text and nothing else: take it with `recognised`.
-        """
-        template = self._template
-        return template.characters(data) if template is not None and self._whole_events else 0
+        self._take(self._reader.read(data), at)
 
     def recognised(self, characters: int, at: float) -> None:
-        """Instead of `read`, for a read that `recognise` knew."""
+        """Instead of `read`, for a read in which `recognise` found so many characters."""
         self.chunks += 1
         self.events += 1
         self.characters += characters
-        if self._template is not None and self._template.hidden:
+        if self._reader.hidden:
             self.hidden += characters
         gap = at - self.last_at
         if self.wait != self._wait_at_last or gap > self._stall or not self._reads:
@@ -233,53 +183,23 @@ class Meter:
             self.max_gap = gap
         self.last_at = at
 
-    def _learn_template(self, data: bytes) -> None:
-        """After an output event that was parsed: perhaps the next ones need not be."""
-        if not self.stream or self.first_at is None or self._lessons == _MAX_LESSONS:
-            return
-        self._lessons += 1
-        if self._call.reader is None and not self._whole:
-            self._template = learn(data, self._events) or self._template
-
-    def _events(self, data: bytes) -> list[Event]:
-        """What a read of its own would tell."""
-        framing = framing_of(self._content_type)
-        found = []
-        for payload in framing.feed(data) if framing else ():
-            try:
-                event = self._event(orjson.loads(payload.data), payload.name.decode("latin-1"))
-            except (orjson.JSONDecodeError, AttributeError):
-                return []
-            found += [] if event is None else [event]
-        return found
-
     def waited(self, seconds: float) -> None:
         """The client did not take bytes for so long."""
         self.wait += seconds
 
     def end(self, at: float) -> None:
         """The body ended cleanly; its last byte had arrived at `at`."""
-        if self._framing is not None:
-            self._take(self._framing.end(), at)
+        self._take(self._reader.end(), at)
 
-    def _take(self, payloads: list[Payload], at: float) -> None:
+    def _take(self, events: list[Event], at: float) -> None:
         output = False
-        for data, name in payloads:
-            output |= self._payload(data, name, at)
+        for event in events:
+            output |= self._event(event, at)
         if output and self.stream:
             self._output_read(at)
 
-    def _payload(self, data: bytes, name: bytes, at: float) -> bool:
-        """Take one payload; True if it carried output."""
-        try:
-            body = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            body = self._leniently(data.strip())
-        if type(body) is not dict:
-            return False
-        event = self._event(body, name.decode("latin-1") if name else "")
-        if event is None:
-            return False
+    def _event(self, event: Event, at: float) -> bool:
+        """Take one event; True if it carried output."""
         if event.index > self._last_index:
             self._last_index = event.index
         if (
@@ -297,17 +217,6 @@ class Meter:
         if event.so_far:
             self._so_far = event.so_far
         return bool(event.visible or event.hidden) and self._output(event, at)
-
-    def _leniently(self, data: bytes) -> JSON:
-        """What is no JSON: the end, or what some servers write for it (see `_lenient`)."""
-        if data.startswith(b"[DONE]"):
-            self._done = True
-        elif data:
-            try:
-                return _lenient(data)
-            except (ValueError, RecursionError):
-                self._failed = True
-        return None
 
     def _report(self, event: Event) -> None:
         """What an event says beside its text."""
@@ -375,12 +284,12 @@ class Meter:
     @property
     def ended(self) -> bool:
         """The answer's logical end was seen: a terminal event, or every choice's finish reason."""
-        return self._done or self._finished > self._last_index
+        return self._done or self._reader.done or self._finished > self._last_index
 
     @property
     def readable(self) -> bool:
         """Whether an end could be seen at all."""
-        return self._framing is not None and self._unread is None
+        return self._reader.readable
 
     def tokens_so_far(self) -> int:
         """Output tokens up to now, as well as can be told while the stream runs."""
@@ -452,7 +361,7 @@ class Meter:
 
     def learn(self, totals: Totals) -> None:
         """Teach the model's ratios from an exchange that completed and was counted."""
-        if self._unread or self._failed:  # some of the text is missing
+        if self._reader.unread or self._reader.failed:  # some of the text is missing
             return
         shown = not totals.reasoning or self.hidden  # else reasoning was counted but not sent
         if totals.source in ("usage", "engine") and totals.output and shown and self.stream:
@@ -467,8 +376,8 @@ class Meter:
         Args:
             tokens: N, the exchange's output tokens.
         """
-        if self._unread or self._failed:
-            return None, self._unread or "malformed"
+        if self._reader.unread or self._reader.failed:
+            return None, self._reader.unread or "malformed"
         if self.first_at is None:
             return None, "no_output"
         if tokens is None:
@@ -490,14 +399,3 @@ class Meter:
         if self._first_tokens is not None:
             return max(1, self._first_tokens)
         return max(1.0, tokens * self._first_characters / max(1, self.characters))
-
-
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-
-
-def _lenient(data: bytes) -> JSON:
-    """JSON of servers that write NaN, cut characters in two, or escape half of a pair.
-
-    Raises: ValueError, RecursionError.
-    """
-    return json.loads(_SURROGATE.sub(rb"\\ufffd", data).decode("utf-8", "replace"))

@@ -55,12 +55,14 @@ def play(
     learned: Learned | None = None,
     stall: float = 2000.0,
     ends: bool = True,
+    shortcut: bool = True,
 ) -> Played:
     """The answer `script` to a request.
 
     Args:
-        ends: the body ends cleanly with its last byte.
         stall: threshold, milliseconds.
+        ends: the body ends cleanly with its last byte.
+        shortcut: reads that the meter recognises are not parsed.
     """
     face = interface(path)
     call = face.call(asked, path)
@@ -69,10 +71,12 @@ def play(
     at = T0
     for milliseconds, data in script:
         at = T0 + milliseconds / 1000
-        if isinstance(data, bytes):
-            meter.read(data, at)
-        else:
+        if not isinstance(data, bytes):
             meter.waited(data / 1000)
+        elif shortcut and (characters := meter.recognise(data)):
+            meter.recognised(characters, at)
+        else:
+            meter.read(data, at)
     if ends:
         meter.end(at)
     totals = meter.totals()

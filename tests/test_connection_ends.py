@@ -119,7 +119,8 @@ def test_taker_that_is_full_at_the_first_bytes_is_given_no_more() -> None:
     talk(main)
 
 
-def test_mistake_of_the_taker_is_raised_where_it_waits() -> None:
+@pytest.mark.parametrize("read", [chunk(b"x"), chunk(b"x") * 2])
+def test_mistake_of_the_taker_is_raised_where_it_waits(read: bytes) -> None:
     def mistaken(data: bytes, at: float, framed: bytes | None) -> None:
         raise KeyError(data)
 
@@ -130,7 +131,7 @@ def test_mistake_of_the_taker_is_raised_where_it_waits() -> None:
         await asking
         pouring = asyncio.ensure_future(talk.answer.pour(mistaken))
         await asyncio.sleep(0)
-        talk.say(chunk(b"x"))
+        talk.say(read)
         with pytest.raises(KeyError):
             await pouring
         talk.answer.close()

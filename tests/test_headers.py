@@ -1,7 +1,7 @@
 """Which header pairs cross, each way."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.headers import Pair, identity_only, to_client, to_upstream, value_of
@@ -116,6 +116,7 @@ PAIRS = st.lists(
 
 
 @given(PAIRS, st.none() | st.just(b"engine"), st.booleans())
+@settings(deadline=None)
 def test_nothing_is_invented_and_no_input_is_changed(
     pairs: list[Pair], host: bytes | None, event_stream: bool
 ) -> None:

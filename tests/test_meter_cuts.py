@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import brotli
@@ -12,7 +12,7 @@ from formats.recordings import recording
 from formats.test_table import RECORDINGS, path_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playing import ASK, EVENTS, JSON, LINES, play
+from playing import ASK, EVENTS, JSON, LINES, Played, Script, play
 from wire import DONE, called, chunk, completion, counts, finished, role, said, sse, thought, used
 
 CHAT = "/v1/chat/completions"
@@ -22,7 +22,11 @@ STREAM += used(9, 12) + DONE
 
 def measured(reads: Sequence[bytes], path: str = CHAT, asked: Any = ASK, **more: Any) -> Any:
     """All that a meter tells of reads that arrive at the same time, but how many there were."""
-    played = play([(100, data) for data in reads], path, asked, **more)
+    return told(play([(100, data) for data in reads], path, asked, **more))
+
+
+def told(played: Played) -> Any:
+    """All that a meter tells but the number of reads."""
     meter = played.meter
     return (
         (played.totals, played.rate, played.skipped, played.ttft, played.ttfv, played.gaps),
@@ -143,6 +147,33 @@ def test_an_encoded_event_arrives_with_the_read_that_flushes_it() -> None:
     assert (played.ttft, played.gaps, played.totals.output) == (200, [100], 2)
 
 
+def one_by_one(name: str) -> Script:
+    """The events of a recorded stream, a read each, in irregular time with a stall."""
+    events = recording(name).body.replace(b"\r\n", b"\n").split(b"\n\n")
+    return [(30.0 * n + n * n % 7 + 3000 * (n > 9), b"%b\n\n" % e) for n, e in enumerate(events)]
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in RECORDINGS if recording(n).content_type[:5] == "text/"]
+)
+def test_a_read_that_is_recognised_tells_what_it_would_if_it_were_parsed(name: str) -> None:
+    script = one_by_one(name)
+    played = [told(play(script, path_of(name), {}, shortcut=short)) for short in (True, False)]
+    assert played[0] == played[1]
+
+
+def test_reads_like_those_before_are_not_parsed() -> None:
+    texts = [(100.0 * n, said(text)) for n, text in enumerate("abcdefghij")]
+    waits: list[tuple[float, float]] = [(450.0, 20.0), (650.0, 30.0)]
+    ends = [(5000.0, said("k")), (5001.0, finished()), (5002.0, used(7, 11))]
+    script: Script = sorted([*texts, *waits, *ends], key=lambda part: part[0])
+    quick, slow = (play(script, shortcut=short) for short in (True, False))
+    assert quick.meter.recognise(said("x")) == 1
+    assert told(quick) == told(slow)
+    assert (quick.meter.stalls, quick.meter.chunks) == (1, 13)
+    assert quick.gaps[4:7] == [80, 100, 70]
+
+
 # --- bytes that nobody wrote ----------------------------------------------------------------------
 
 PIECES = st.sampled_from(
@@ -198,9 +229,18 @@ KINDS = [EVENTS, LINES, JSON, "application/vnd.amazon.eventstream", "application
 def test_any_bytes_in_any_pieces(
     data: bytes, places: list[int], path: str, kind: str, asked: Any
 ) -> None:
-    assert measured(cut(data, places), path, asked, kind=kind) == (
-        measured([data], path, asked, kind=kind)
-    )
+    pieces = cut(data, places)
+    whole = measured([data], path, asked, kind=kind)
+    assert measured(pieces, path, asked, kind=kind) == whole
+    assert measured(pieces, path, asked, kind=kind, shortcut=False) == whole
+
+
+@given(st.lists(PIECES | st.just(said("ab")), max_size=20), st.lists(st.floats(1, 3000)))
+@settings(max_examples=300, deadline=None)
+def test_any_events_recognised_or_parsed(events: list[bytes], steps: list[float]) -> None:
+    times = list(accumulate([*steps, *[10.0] * len(events)]))
+    script = list(zip(times, events, strict=False))
+    assert told(play(script)) == told(play(script, shortcut=False))
 
 
 @given(st.binary(max_size=60), st.sampled_from(["gzip", "br", "zstd", "deflate", "gzip, br"]))

@@ -37,7 +37,6 @@ PIECES = st.sampled_from(
         b": note\n",
         b"id: 7\n",
         b"event: message\n",
-        b"\n",
         b"data: [DONE]\n\n",
     ]
 )

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.formats.event import Usage
@@ -70,6 +70,7 @@ USAGES = st.builds(Usage, COUNT, COUNT, COUNT, COUNT, COUNT, COUNT, st.booleans(
 
 
 @given(st.lists(USAGES, max_size=6), st.integers(1, 3), st.booleans(), st.booleans())
+@settings(deadline=None)
 def test_nothing_impossible_comes_out(
     reports: list[Usage], choices: int, seen: bool, final: bool
 ) -> None:
@@ -224,6 +225,7 @@ def test_events_that_stop_being_steady_are_counted_no_more() -> None:
     st.integers(0, 10**6),
     st.integers(0, 10**6),
 )
+@settings(deadline=None)
 def test_an_estimate_of_output_is_at_least_one_token(
     lessons: list[tuple[int, int, int]], characters: int, events: int
 ) -> None:
