@@ -23,6 +23,9 @@ from proxy.settings import SettingError
 from proxy.upstream import Transport
 
 _LAG_SECONDS = 0.25
+# Longer than clients and load balancers keep idle connections: who closes first must be they, or
+# a request meets the close on its way.
+_CLIENT_KEEPALIVE_SECONDS = 75
 # What an exchange that was cut has to say shall still arrive.
 _LAST_WORDS_SECONDS = 2.0
 
@@ -175,5 +178,6 @@ def _uvicorn(config: Config, relay: Relay) -> uvicorn.Config:
         date_header=False,
         proxy_headers=False,
         log_level="warning",
+        timeout_keep_alive=_CLIENT_KEEPALIVE_SECONDS,
         timeout_graceful_shutdown=config.drain_seconds,  # type: ignore[arg-type]  # any number
     )

@@ -112,7 +112,7 @@ class Client:
                 await self._more()
 
     async def _more(self) -> None:
-        if self._expects:
+        if self._expects and not self.gone:
             self._expects = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._flow.resume_reading()

@@ -13,6 +13,8 @@ from typing import cast
 import httptools
 import httpx
 
+from proxy.probes import probe
+
 Clock = Callable[[], float]
 # Takes bytes of a body, their arrival, and the same bytes in HTTP's chunked framing where they
 # came as just one such chunk.
@@ -184,6 +186,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        probe(self._transport)
 
     def data_received(self, data: bytes) -> None:
         at = self.arrived = self._active = self._clock()
@@ -380,8 +383,6 @@ class Connection(asyncio.Protocol):
             self._idle = None
         complete = self._answer is not None and self._answer.complete
         self._answer = None
-        if self._head is not None and not self._head.done():
-            self._head.cancel()
         if complete and self.keep and not self.lost and self._writable is None:
             self.resume_reading()
             self.reused = True

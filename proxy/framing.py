@@ -6,6 +6,7 @@ any input; what cannot be read is dropped, what is longer than a limit sets `ove
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from proxy.eventstream import Frame, Frames
@@ -286,6 +287,7 @@ class Body:
         return [Payload(body)] if body else []
 
 
+@lru_cache(256)
 def media_type(content_type: str) -> str:
     """`type/subtype` of a Content-Type value, lower case, without its parameters."""
     return content_type.partition(";")[0].strip().lower()

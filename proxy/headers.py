@@ -20,10 +20,11 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
+_NOT_SENT_ON = _HOP_BY_HOP | {b"expect", b"content-length"}
 
 
-def _dropped(pairs: Iterable[Pair]) -> frozenset[bytes] | set[bytes]:
-    named = [value for name, value in pairs if name.lower() == b"connection"]
+def _dropped(pairs: Iterable[Pair]) -> frozenset[bytes]:
+    named = [v for n, v in pairs if len(n) == 10 and n.lower() == b"connection"]
     if not named:
         return _HOP_BY_HOP
     return _HOP_BY_HOP | {part.strip().lower() for value in named for part in value.split(b",")}
@@ -31,7 +32,11 @@ def _dropped(pairs: Iterable[Pair]) -> frozenset[bytes] | set[bytes]:
 
 def value_of(pairs: Iterable[Pair], name: bytes) -> str:
     """The value of the first header called `name` (lower case); an empty one if there is none."""
-    return next((v.decode("latin-1").strip() for n, v in pairs if n.lower() == name), "")
+    size = len(name)
+    for key, value in pairs:
+        if len(key) == size and key.lower() == name:
+            return value.decode("latin-1").strip()
+    return ""
 
 
 def to_upstream(pairs: list[Pair], host: bytes | None) -> list[Pair]:
@@ -43,18 +48,17 @@ def to_upstream(pairs: list[Pair], host: bytes | None) -> list[Pair]:
     Args:
         host: what `Host` becomes; None keeps the client's.
     """
-    dropped = _dropped(pairs)
+    dropped = _NOT_SENT_ON | _dropped(pairs)
     kept = []
     seen_host = False
-    for name, value in pairs:
-        low = name.lower()
-        if low == b"host":
-            if seen_host:
-                continue
+    for pair in pairs:
+        name = pair[0].lower()
+        if name == b"host":
+            if not seen_host:
+                kept.append(pair if host is None else (pair[0], host))
             seen_host = True
-            kept.append((name, value if host is None else host))
-        elif low not in dropped and low != b"expect" and low != b"content-length":
-            kept.append((name, value))
+        elif name not in dropped:
+            kept.append(pair)
     if not seen_host and host is not None:
         kept.insert(0, (b"Host", host))
     return kept
@@ -66,7 +70,7 @@ def to_client(pairs: list[Pair], event_stream: bool) -> list[Pair]:
     Nothing is added, but what tells nginx and its like not to buffer an event stream.
     """
     dropped = _dropped(pairs)
-    kept = [(n, v) for n, v in pairs if n.lower() not in dropped]
+    kept = [pair for pair in pairs if pair[0].lower() not in dropped]
     if event_stream and not any(n.lower() == b"x-accel-buffering" for n, _ in kept):
         kept.append((b"X-Accel-Buffering", b"no"))
     return kept
@@ -74,5 +78,5 @@ def to_client(pairs: list[Pair], event_stream: bool) -> list[Pair]:
 
 def identity_only(pairs: list[Pair]) -> list[Pair]:
     """The same pairs with an Accept-Encoding that asks for a plain answer."""
-    kept = [(n, v) for n, v in pairs if n.lower() != b"accept-encoding"]
+    kept = [pair for pair in pairs if pair[0].lower() != b"accept-encoding"]
     return [*kept, (b"Accept-Encoding", b"identity")]

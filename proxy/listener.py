@@ -17,6 +17,7 @@ from proxy import errors
 from proxy.client import Client, head
 from proxy.errors import Failure
 from proxy.headers import Pair, value_of
+from proxy.probes import probe
 
 # A head that is still not complete after so many bytes is refused.
 _MAX_HEAD_BYTES = 64 << 10
@@ -46,10 +47,11 @@ class ClientProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.flow = Flow(transport)
+        probe(transport)
+        self._await_head()
 
     def data_received(self, data: bytes) -> None:
         self._at = self.clock()
-        self._unset_keepalive_if_required()
         try:
             while data and not self._deaf:
                 data = self._feed(data)
@@ -115,11 +117,24 @@ class ClientProtocol(HttpToolsProtocol):
         self._deaf = True
         self.flow.resume_reading()
         self.transport.write_eof()
+        self._unset_keepalive_if_required()
         self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
     # --- httptools' side ------------------------------------------------------------------------
 
+    def _await_head(self) -> None:
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No request came in time, or not all of its head."""
+        if self._serving is None or self._serving.response_complete:
+            super().timeout_keep_alive_handler()
+
     def on_message_begin(self) -> None:
+        self._await_head()
         self._in_head = True
         self._head_bytes = 0
         self.url = b""
@@ -130,6 +145,7 @@ class ClientProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self._unset_keepalive_if_required()
         headers, self.pairs = self.pairs, []  # what comes behind the body are not headers
         if self._repeating:
             return

@@ -174,7 +174,7 @@ class Meter:
         if self._reader.hidden:
             self.hidden += characters
         gap = at - self.last_at
-        if self.wait != self._wait_at_last or gap > self._stall or not self._reads:
+        if self.wait != self._wait_at_last or not 0 < gap <= self._stall or not self._reads:
             self._output_read(at)
             return
         self._reads += 1
@@ -395,7 +395,13 @@ class Meter:
         return (tokens - first) / phase, None
 
     def first_event_tokens(self, tokens: int) -> float:
-        """n1: exact where the stream tells, else N shared out by characters; at least 1."""
+        """n1: exact where the stream tells, else N shared out by characters; at least 1.
+
+        Reasoning that was counted but not sent came before the first output, like the tokens that
+        a parser swallows.
+        """
         if self._first_tokens is not None:
             return max(1, self._first_tokens)
-        return max(1.0, tokens * self._first_characters / max(1, self.characters))
+        unseen = 0 if self.hidden else min(tokens, self.totals().reasoning or 0)
+        shared = (tokens - unseen) * self._first_characters / max(1, self.characters)
+        return max(1.0, unseen + shared)

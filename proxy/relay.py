@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import random
 import re
 import sys
 import traceback
@@ -160,7 +161,7 @@ class Relay:
             next(self._numbers),
             upstream,
             client.headers,
-            os.urandom(16).hex(),
+            f"{random.getrandbits(128):032x}",
             wall,
             call,
             face,

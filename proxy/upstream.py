@@ -168,7 +168,5 @@ async def _upload(request: httpx.Request, connection: Connection) -> None:
         if data:
             connection.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
             await connection.drain()
-        if connection.lost:
-            return
     if chunked:
         connection.write(b"0\r\n\r\n")

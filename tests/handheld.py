@@ -10,11 +10,21 @@ from upstreams import Pair, chunk
 from proxy.connection import Answer, Connection
 
 
+class Options:
+    """The options that were set on a socket."""
+
+    def __init__(self) -> None:
+        self.set: dict[tuple[int, int], int] = {}
+
+    def setsockopt(self, level: int, name: int, value: int) -> None:
+        self.set[level, name] = value
+
+
 class Wire(asyncio.Transport):
     """What a connection does to its socket."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__({"socket": Options()})
         self.written = b""
         self.reading = True
         self.aborted = False

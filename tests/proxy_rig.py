@@ -137,11 +137,14 @@ class Listening:
 
 @asynccontextmanager
 async def serving(
-    application: Application, clock: Callable[[], float] = time.monotonic
+    application: Application,
+    clock: Callable[[], float] = time.monotonic,
+    keepalive: float = 75,
 ) -> AsyncIterator[Listening]:
-    """A listener on a free port."""
+    """A listener on a free port. `keepalive`: seconds that it waits for the head of a request."""
     loop = asyncio.get_running_loop()
     config = Config(cast(Any, application), ws="none", lifespan="off", log_config=None)
+    config.timeout_keep_alive = cast(int, keepalive)
     state = ServerState()
     protocol = type("Protocol", (ClientProtocol,), {"clock": staticmethod(clock)})
     server = await loop.create_server(lambda: protocol(config, state, {}, loop), "127.0.0.1", 0)

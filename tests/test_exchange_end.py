@@ -102,6 +102,13 @@ def test_a_prompt_that_was_all_cached_has_no_prefill_rate() -> None:
     assert "prefill_tokens_per_second" not in answered((100.0, said("a")), (101.0, cached))
 
 
+def test_one_token_that_was_not_cached_has_one() -> None:
+    end = answered(
+        (100.0, said("a")), (101.0, used(9, 1, prompt_tokens_details={"cached_tokens": 8}))
+    )
+    assert end["prefill_tokens_per_second"] == pytest.approx(10)
+
+
 def test_output_in_one_read_has_no_gap() -> None:
     end = answered((100.0, said("a") + said("b")), (101.0, finished()))
     assert end.keys().isdisjoint({"max_gap_seconds", "stalled_seconds"})
@@ -225,9 +232,7 @@ def test_the_engines_own_figures_are_told() -> None:
 def test_the_context_is_estimated_with_what_the_model_has_taught() -> None:
     learned = Learned()
     learned.learn_prompt(300, 100)
-    exchange = opened(asked=ASK, learned=learned)  # five characters
-    headed(exchange)
-    end = ended(exchange)
+    end = ended(opened(asked=ASK, learned=learned), Outcome.UNREACHABLE)  # five characters
     assert end["context"] == 15
     assert "prompt_tokens" not in end
 

@@ -67,6 +67,10 @@ async def refusal(client: RawClient) -> tuple[int, str]:
         b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: a\n\n",
+        b"POST / HTTP/1.1\r\nContent-Length : 1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nA: b\r\n Content-Length: 1\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
@@ -308,5 +312,32 @@ def test_answer_that_is_cut_before_its_time_is_cancelled_and_cut_for_the_client(
             answer = await client.answer()
             assert (answer.status, answer.clean) == (200, False)
             assert task.cancelled()
+
+    play(main)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nX-Slow:", get(b"/"), get(b"/") + b"GE"])
+def test_connection_on_which_no_request_comes_in_time_is_closed(said: bytes) -> None:
+    async def main() -> None:
+        async with serving(echo, keepalive=0.05) as listening:
+            client = await listening.client()
+            client.send(said)
+            got = await client.ended()
+            assert got.endswith(b"GET / " if said.startswith(get(b"/")) else b"")
+
+    play(main)
+
+
+@pytest.mark.parametrize("behind", [b"", b"GET /2 HTT"])
+def test_slow_answer_is_no_idle_connection(behind: bytes) -> None:
+    async def main() -> None:
+        app = Waiting()
+        async with serving(app, keepalive=0.02) as listening:
+            client = await listening.client()
+            client.send(get(b"/"), behind)
+            await app.asked.wait()
+            await asyncio.sleep(0.06)
+            app.go_on.set()
+            assert (await client.answer()).body == b"ok"
 
     play(main)

@@ -176,6 +176,14 @@ def test_llamacpp_counts_the_tokens_of_each_event() -> None:
     assert play(script[:3], "/completion", {"prompt": "x"}, ends=False).totals[:2] == ("stream", 3)
 
 
+def test_llamacpp_counts_without_token_ids_too() -> None:
+    counted = [(200.0, sse({"content": "ab", "tokens_predicted": 2}))]
+    counted.append((300.0, sse({"content": "cd", "tokens_predicted": 7})))
+    played = play(counted, "/completion", {"prompt": "x", "stream": True}, ends=False)
+    assert played.totals[:2] == ("stream", 7)
+    assert close(played, 5, 100)
+
+
 def test_tgi_repeats_the_text_in_its_last_event() -> None:
     def token(id: int, text: str, **end: Any) -> bytes:
         token = {"id": id, "text": text, "special": text == "</s>"}

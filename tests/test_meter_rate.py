@@ -144,6 +144,18 @@ def test_of_several_choices_the_first_event_holds_only_its_own_tokens() -> None:
     assert rate(growing, asked=N2) == per_second(6, 100)
 
 
+def test_reasoning_that_is_not_sent_is_not_decoded_between_first_and_last_output() -> None:
+    # 10 of 300 tokens were sent, in five events of the same length
+    texts = [(2000.0 + 100 * n, said("abcdefgh")) for n in range(5)]
+    unseen = {"completion_tokens_details": {"reasoning_tokens": 290}}
+    assert rate([*texts, (2500, used(9, 300, **unseen))]) == per_second(8, 400)
+    assert rate([(1900, thought("a")), *texts, (2500, used(9, 300, **unseen))]) == (
+        per_second(300 - 300 / 41, 500)
+    )
+    unseen["completion_tokens_details"]["reasoning_tokens"] = 400
+    assert play([*texts, (2500, used(9, 300, **unseen))]).skipped == "one_token"
+
+
 def test_text_repeated_whole_in_each_event_counts_once() -> None:
     def so_far(text: str, tokens: int, finish: object = None, index: int = 0) -> bytes:
         meta = {"prompt_tokens": 6, "completion_tokens": tokens, "finish_reason": finish}

@@ -20,6 +20,7 @@ from upstreams import (
     sized,
 )
 
+from proxy.meter import Meter
 from proxy.relay import Rules
 
 CHAT = b"/v1/chat/completions"
@@ -362,6 +363,27 @@ def test_bug_of_ours_is_a_500_and_tells_nothing_of_the_content(
     said = capsys.readouterr().err
     assert "KeyError" in said
     assert "secret" not in said
+
+
+def test_bug_of_the_meter_does_not_touch_the_stream(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read(meter: Meter, data: bytes, at: float) -> None:
+        raise ValueError(data.decode())
+
+    monkeypatch.setattr(Meter, "read", read)
+    stream = EVENTS + chunk(EVENT) + chunk(b"data: [DONE]\n\n") + chunk(b"")
+
+    async def main() -> None:
+        async with answering(stream) as upstream, proxying(upstream.port) as proxy:
+            answer = await (await proxy.client()).ask(STREAM)
+            assert (answer.body, answer.clean) == (EVENT + b"data: [DONE]\n\n", True)
+            assert (await proxy.records.end())["skipped"] == "malformed"
+
+    play(main)
+    said = capsys.readouterr().err
+    assert "ValueError" in said
+    assert "Hi" not in said
 
 
 def test_upstream_that_cannot_be_written_to_is_read_to_its_end() -> None:

@@ -9,6 +9,7 @@ from clients import post
 from proxy_rig import play, proxying
 from upstreams import EVENTS, ScriptedUpstream, Visit, answering, chunk, sized
 
+from proxy import relay
 from proxy.relay import Rules
 
 CHAT = b"/v1/chat/completions"
@@ -202,5 +203,42 @@ def test_answer_that_is_no_plain_event_stream_passes_as_it_is(
             assert await client.reader.readexactly(len(body) - 1) == body[:-1]  # not held back
             received.set()
             assert await client.reader.readexactly(1) == body[-1:]
+
+    play(main)
+
+
+def test_llama_cpp_tells_its_counts_anyhow_and_is_not_asked_again() -> None:
+    async def main() -> None:
+        timings = event(choices=[choice(finish="stop")], timings={"predicted_n": 2, "prompt_n": 9})
+        stream = sized(HELLO + timings + DONE, SSE, b"Server: llama.cpp")
+        async with answering(stream) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            for _ in range(2):
+                assert (await client.ask(post(CHAT, ASK))).body == HELLO + timings + DONE
+            asked = [b"include_usage" in heard.body for heard in upstream.heard]
+            assert asked == [True, False]
+
+    play(main)
+
+
+def test_memory_of_who_refuses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of models come from clients."""
+    monkeypatch.setattr(relay, "_MAX_REMEMBERED", 2)
+
+    async def main() -> None:
+        async def script(visit: Visit) -> None:
+            while True:
+                heard = await visit.hear()
+                asked.append(b"include_usage" in heard.body)
+                visit.say(NO if asked[-1] else sized(WHOLE, SSE))
+
+        asked: list[bool] = []
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            for model in (b"m1", b"m2", b"m1", b"m3", b"m3", b"m1"):
+                body = ASK.replace(b'"m"', b'"%b"' % model)
+                assert (await client.ask(post(CHAT, body))).status == 200
+            again = [True, False]
+            assert asked == [*again, *again, False, *again, False, *again]
 
     play(main)

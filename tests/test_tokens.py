@@ -173,6 +173,13 @@ def test_tokens_per_character_are_learned() -> None:
     assert learned.prompt(250) == 25
 
 
+def test_one_token_of_one_character_teaches_too() -> None:
+    learned = Learned()
+    learned.learn_output(1, 1, 1)
+    learned.learn_prompt(1, 1)
+    assert (learned.output(9, 1), learned.prompt(9)) == (9, 9)
+
+
 def test_long_answers_teach_more_and_old_ones_less() -> None:
     learned = Learned()
     learned.learn_output(10, 100, 10)
@@ -204,6 +211,13 @@ def test_events_are_counted_once_they_have_proved_steadier() -> None:
     assert steady(8).output(1000, 30) == 60
     assert steady(8).output(0, 0) == 0
     assert steady(8).whole(1000) == steady(7).output(1000, 30) or steady(8).whole(1000) != 60
+
+
+def test_an_event_of_less_than_a_token_is_one() -> None:
+    learned = Learned()
+    for turn in range(9):
+        learned.learn_output(5, 40 if turn % 2 else 160, 50)
+    assert [learned.output(9, events) for events in (1, 10, 40)] == [1, 1, 4]
 
 
 def test_characters_are_counted_where_they_are_the_steadier_measure() -> None:

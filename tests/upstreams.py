@@ -66,7 +66,9 @@ class Visit:
             yield line
 
     def say(self, *parts: bytes) -> None:
-        """One write."""
+        """One write. Raises: ConnectionResetError when the other side has closed."""
+        if self.writer.is_closing():
+            raise ConnectionResetError
         self.writer.write(b"".join(parts))
 
     async def gone(self) -> bytes:

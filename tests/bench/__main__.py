@@ -10,9 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .peers import PEERS, SCRATCH
-from .plan import Plan, Results, full, quick, run
+from .plan import Plan, full, quick
+from .results import Results
+from .run import Run
 from .table import tables
 from .targets import targets
+
+EVERY = [peer.name for peer in PEERS]
+QUICK = ["nginx", "envoy", "litellm", "tokometer"]  # those that the targets name
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,8 +35,13 @@ def main(arguments: Sequence[str]) -> int:
     plan = quick() if given.quick else full()
     if given.rounds:
         plan = dataclasses.replace(plan, rounds=given.rounds)
-    names = given.peers.split(",") if given.peers else [peer.name for peer in PEERS]
-    results = run(plan, [peer for peer in PEERS if peer.name in names])
+    names = given.peers.split(",") if given.peers else QUICK if given.quick else EVERY
+    if unknown := [name for name in names if name not in EVERY]:
+        print(
+            f"--peers: no such proxy: {unknown[0]} (there are {','.join(EVERY)})", file=sys.stderr
+        )
+        return 2
+    results = Run(plan).all(peer for peer in PEERS if peer.name in names)
     print(tables(results, plan))
     print("\ntargets")
     for target in targets(results):
@@ -46,20 +56,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less than two minutes")
     parser.add_argument("--rounds", type=int, help="how often everything is measured")
-    known = ",".join(peer.name for peer in PEERS)
-    parser.add_argument("--peers", metavar="NAMES", help=f"of {known}; all if not given")
+    peers = f"of {','.join(EVERY)}; all if not given, with --quick {','.join(QUICK)}"
+    parser.add_argument("--peers", metavar="NAMES", help=peers)
     parser.add_argument("--json", type=Path, default=SCRATCH / "results.json", metavar="PATH")
     return parser
 
 
 def _report(results: Results, plan: Plan) -> dict[str, object]:
-    figures = {
-        name: {
-            scene: {figure: results.get(name, scene, figure) for figure in samples[0]}
-            for scene, samples in scenes.items()
-        }
-        for name, scenes in results.rounds.items()
-    }
     return {
         "machine": {
             "system": platform.platform(),
@@ -68,7 +71,7 @@ def _report(results: Results, plan: Plan) -> dict[str, object]:
         },
         "plan": dataclasses.asdict(plan),
         "skipped": results.skipped,
-        "medians": figures,
+        "medians": results.medians(),
         "targets": [{**target._asdict(), "met": target.met} for target in targets(results)],
         "rounds": results.rounds,
     }

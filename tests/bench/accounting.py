@@ -15,6 +15,9 @@ class Memory(NamedTuple):
     proportional: int
 
 
+NONE = Memory(0, 0)
+
+
 def tree(pid: int) -> Iterator[int]:
     """A process and its descendants."""
     yield pid

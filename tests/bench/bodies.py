@@ -7,7 +7,7 @@ from typing import cast
 import uvloop
 
 from . import accounting
-from .site import Sample, Site, costs
+from .site import Sample, Site, costs, others_share
 
 _BLOCK = bytes(256 << 10)
 _HIGH_WATER = 1 << 20
@@ -119,7 +119,7 @@ def measure_body(site: Site, body: type[Download | Upload], size: int) -> Sample
     before, began = costs(site), time.monotonic()
     whole, peak = uvloop.run(_move(site, body, size))
     seconds, after = time.monotonic() - began, costs(site)
-    sample = {"failed": float(not whole)}
+    sample = {"failed": float(not whole), "others_share": others_share(before, after, seconds)}
     if whole:
         sample["mb_per_second"] = size / 1e6 / seconds
         sample["cpu_seconds_per_gb"] = (after.proxy - before.proxy) / size * 1e9

@@ -49,6 +49,7 @@ class Recording(NamedTuple):
 
     name: str
     content_type: str
+    path: str
     face: Interface
     pieces: list[bytes]
     payloads: list[Payload]
@@ -76,7 +77,11 @@ def _recording(path: Path) -> Recording | None:
     if target is None or not is_stream(kind):
         return None
     pieces, payloads = _cut(kind, body)
-    return Recording(path.stem, kind, interface(target), pieces, payloads) if payloads else None
+    return (
+        Recording(path.stem, kind, target, interface(target), pieces, payloads)
+        if payloads
+        else None
+    )
 
 
 def _cut(content_type: str, body: bytes) -> tuple[list[bytes], list[Payload]]:
@@ -98,7 +103,7 @@ def _figures(recording: Recording) -> tuple[float, ...]:
     parsed = [(b, "") for d in data if isinstance(b := orjson.loads(d), dict)]
     names = [p.name.decode("latin-1") for p in recording.payloads]
     bodies = [(b, name) for (b, _), name in zip(parsed, names, strict=False)]
-    call = recording.face.call({"stream": True}, "")
+    call = recording.face.call({"stream": True}, recording.path)
     event = call.reader or recording.face.event
 
     def frame() -> None:
@@ -121,17 +126,25 @@ def _figures(recording: Recording) -> tuple[float, ...]:
 
 def _metered(recording: Recording, end: int | None = None) -> Meter:
     """A meter that has read the recording, or its first `end` pieces."""
-    call: Any = recording.face.call({"stream": True}, "")
+    call: Any = recording.face.call({"stream": True}, recording.path)
     meter = Meter(call, call.reader or recording.face.event, Learned(), 0.0, _STALL_SECONDS)
     meter.head(200, recording.content_type, "", 0.0)
     at = 0.0
     for piece in recording.pieces[:end]:
         at += _GAP_SECONDS
-        meter.read(piece, at)
+        _read(meter, piece, at)
     if end is None:
         meter.end(at)
         meter.decode_rate(meter.totals().output)
     return meter
+
+
+def _read(meter: Meter, piece: bytes, at: float) -> None:
+    """As the relay does."""
+    if characters := meter.recognise(piece):
+        meter.recognised(characters, at)
+    else:
+        meter.read(piece, at)
 
 
 def _again(recording: Recording) -> float:
@@ -144,7 +157,7 @@ def _again(recording: Recording) -> float:
         nonlocal at
         for _ in range(100):
             at += _GAP_SECONDS
-            meter.read(piece, at)
+            _read(meter, piece, at)
         meter.progress()
 
     return _timed(read) / 100

@@ -18,10 +18,10 @@ def install(names: Sequence[str]) -> int:
         _pip(python)
     if debian:
         _apt(debian)
-    missing = [peer for peer in wanted if peer.missing]
-    for peer in wanted:
+    there = [peer for peer in PEERS if not names or peer.name in names]
+    for peer in there:
         print(f"{peer.name}: {_state(peer)}")
-    return 1 if missing else 0
+    return 1 if any(peer.missing for peer in there) else 0
 
 
 def _state(peer: Peer) -> str:
@@ -41,6 +41,5 @@ def _apt(packages: Sequence[str]) -> None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
     apt = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
-    # A package of Debian's starts its server; it is not wanted, and here it would hold port 80.
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run(apt, check=False, env=env)

@@ -12,7 +12,7 @@ from pathlib import Path
 from . import accounting
 
 _STOP_SECONDS = 10.0
-_POLL_SECONDS = 0.002
+_POLL_SECONDS = 0.005
 
 
 class StartError(Exception):

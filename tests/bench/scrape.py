@@ -14,7 +14,6 @@ from .site import Sample, Site, scratch
 from .streams import measure_streams
 
 _EVERY_SECONDS = 1.0
-_MODELS = 100  # as many as the proxy keeps apart by default
 _ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2"
 
 
@@ -27,18 +26,18 @@ def fetch(port: int) -> int:
         return len(answer.read())
 
 
-def measure_scrape(site: Site, load: StreamLoad) -> Sample:
-    """The same load without and with scrapes, over a registry of many models."""
-    models = [f"bench-{number}" for number in range(_MODELS)]
-    measure_streams(site, StreamLoad(_MODELS, 20, 0.2, 0.5), models)  # makes the series
+def measure_scrape(site: Site, load: StreamLoad, models: int) -> Sample:
+    """The same load without and with scrapes, over a registry of so many models."""
+    names = [f"bench-{number}" for number in range(models)]
+    measure_streams(site, StreamLoad(models, 20, 0.2, 0.5), names)  # makes the series
     time.sleep(1.0)
-    without = measure_streams(site, load, models)
+    without = measure_streams(site, load, names)
     began = time.monotonic()
     size = fetch(site.admin)
     took = time.monotonic() - began
     command = [sys.executable, "-m", "tests.bench.scrape", str(site.admin)]
     with scratch() as directory, process.running(command, directory, {"PYTHONPATH": str(ROOT)}):
-        under = measure_streams(site, load, models)
+        under = measure_streams(site, load, names)
     return {
         "page_mb": size / 1e6,
         "scrape_ms": took * 1e3,

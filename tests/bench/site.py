@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import uvloop
+
 from . import accounting, process
+from .load import StreamLoad, run_streams
 from .peers import ROOT, SCRATCH, Peer, Ports
 
 Sample = dict[str, float]  # one measurement: names with their units, and figures
 
 _MODELS = "/v1/models"
+_SETTLE_SECONDS = 0.3
+_WARM = StreamLoad(4, 20, window=0.2, ramp=0.1)
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Site:
     admin: int = 0
     directory: Path = SCRATCH
     ready_seconds: float | None = None
-    idle: accounting.Memory = accounting.Memory(0, 0)
+    idle: accounting.Memory = accounting.NONE
 
 
 class Costs(NamedTuple):
@@ -57,15 +62,21 @@ def shares(before: Costs, after: Costs, count: int, seconds: float, unit: str) -
     """Microseconds of processor time for each of `count` things, and what disturbed them."""
     spent = Costs(*(b - a for a, b in zip(before, after, strict=True)))
     each = 1e6 / max(1, count)
-    others = spent.host - spent.proxy - spent.upstream - spent.load
     return {
         f"cpu_us_per_{unit}": spent.proxy * each,
         f"cpu_us_per_{unit}_scheduled": spent.scheduled * each,
         f"cpu_us_per_{unit}_resolution": accounting.TICK_SECONDS * each,
         f"upstream_us_per_{unit}": spent.upstream * each,
         f"load_us_per_{unit}": spent.load * each,
-        "others_share": max(0.0, others) / seconds / (os.cpu_count() or 1),
+        "others_share": others_share(before, after, seconds),
     }
+
+
+def others_share(before: Costs, after: Costs, seconds: float) -> float:
+    """How much of the host's processors went to what is not measured."""
+    spent = Costs(*(b - a for a, b in zip(before, after, strict=True)))
+    others = spent.host - spent.proxy - spent.upstream - spent.load
+    return max(0.0, others) / seconds / (os.cpu_count() or 1)
 
 
 @contextlib.contextmanager
@@ -97,6 +108,9 @@ def through(peer: Peer, upstream: Site) -> Iterator[Site]:
         with process.running(command, directory, peer.env) as proxy:
             log = directory / "log"
             process.wait_until_answers(proxy, ports.proxy, _MODELS, peer.start_seconds, log)
+            ready = time.monotonic() - began
+            uvloop.run(run_streams(ports.proxy, _WARM, lambda: None))
+            time.sleep(_SETTLE_SECONDS)
             yield Site(
                 peer.name,
                 ports.proxy,
@@ -104,6 +118,6 @@ def through(peer: Peer, upstream: Site) -> Iterator[Site]:
                 proxy.pid,
                 ports.admin,
                 directory,
-                time.monotonic() - began,
+                ready,
                 accounting.memory(proxy.pid),
             )

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from . import accounting
-from .plan import DISTURBED_SHARE, Plan, Results
+from .plan import Plan
+from .results import DISTURBED_SHARE, Results
 
 DIRECT = "direct"
 Cell = Callable[[str], float | None]  # by the proxy's name
@@ -71,23 +72,22 @@ def _bodies(results: Results) -> str:
 
 
 def _own(results: Results) -> str:
-    scenes = results.rounds.get("tokometer", {})
     lines = []
-    for scene in ("truth", "scrape", "workers 1", "workers 2"):
-        if scene in scenes:
-            figures = (
-                f"{key} {results.get('tokometer', scene, key):.4g}" for key in scenes[scene][0]
-            )
-            lines.append(f"tokometer, {scene}: " + ", ".join(figures))
+    for scene, samples in results.rounds.get("tokometer", {}).items():
+        if scene.startswith(("truth", "scrape", "workers")):
+            figures = [(key, results.get("tokometer", scene, key)) for key in samples[0]]
+            said = ", ".join(f"{key} {value:.4g}" for key, value in figures if value is not None)
+            lines.append(f"tokometer, {scene}: {said}")
     return "\n".join(lines)
 
 
 def _notes(results: Results) -> str:
     tick = accounting.TICK_SECONDS * 1e3
     lines = [
-        f"processor time: utime + stime of /proc/PID/stat of all processes, in ticks of {tick:g} ms: "
-        "of 20,000 chunks a tick is 0.5 us each, of 2,000 requests 5 us",
-        "added: over the direct row; TTFT+: TTFT without the upstream's own time, less that of direct",
+        "processor time: utime + stime of /proc/PID/stat of all its processes, counted in ticks of "
+        f"{tick:g} ms: over 20,000 chunks a tick is {tick * 1e3 / 20_000:g} us each, "
+        f"over 2,000 requests {tick * 1e3 / 2000:g} us",
+        "added: over the direct row; TTFT+: TTFT without the upstream's own time, over direct's",
         f"others %: processor time of the host taken by what is not measured; over "
         f"{DISTURBED_SHARE:.0%} the times mean little",
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .plan import Results
+from .results import Results
 
 _OWN = "tokometer"
 _FLAT_MIB = 16

@@ -12,7 +12,7 @@ MODEL = "bench"
 PREFILL_SECONDS = 0.05  # from the request to the first chunk
 CLOCK = time.monotonic_ns
 WRITTEN = b"~t"  # before the time of writing, nanoseconds
-RECEIVED = b"~r"  # before the time at which the upstream had the request, in the first chunk
+RECEIVED = b"~r"  # before the time at which the upstream had the request; follows the other
 DIGITS = 16
 DONE = b"data: [DONE]\n\n"
 
@@ -21,7 +21,7 @@ _FRONT = (
     b'"created":1796054873,"model":"%b",'
 )
 _CHOICE = (
-    b'"choices":[{"index":0,"delta":{"content":" ~t%%016d%b"},"logprobs":null,'
+    b'"choices":[{"index":0,"delta":{"content":" ~t%%016d~r%%016d"},"logprobs":null,'
     b'"finish_reason":%b,"token_ids":null}]}\n\n'
 )
 _ROLE = (
@@ -44,23 +44,21 @@ def frame(data: bytes) -> bytes:
 
 
 class Script:
-    """The chunks of one stream, framed; `content`, `first` and `finish` want times filled in.
+    """The chunks of one stream, framed.
 
-    `content` and `finish` take the time of writing, `first` that and the time of the request.
+    `content` and `finish` take two times to be filled in: of writing, and of the request.
     """
 
     def __init__(self, model: str) -> None:
         self._front = _FRONT % model.encode()
         self.role = frame(self._front + _ROLE)
-        self.first = self._stamped(b"~r%016d", b"null", 2)
-        self.content = self._stamped(b"", b"null", 1)
-        self.finish = self._stamped(b"", b'"length"', 1)
+        self.content = self._timed(b"null")
+        self.finish = self._timed(b'"length"')
         self.done = frame(DONE) + b"0\r\n\r\n"
 
-    def _stamped(self, more: bytes, finish: bytes, stamps: int) -> bytes:
-        template = self._front.replace(b"%", b"%%") + _CHOICE % (more, finish)
-        length = len(template % ((0,) * stamps))
-        return b"%x\r\n%b\r\n" % (length, template)
+    def _timed(self, finish: bytes) -> bytes:
+        template = self._front.replace(b"%", b"%%") + _CHOICE % finish
+        return b"%x\r\n%b\r\n" % (len(template % (0, 0)), template)
 
     def usage(self, tokens: int) -> bytes:
         """The event that a client gets who asks for usage."""
@@ -93,14 +91,11 @@ def whole_answer(model: str) -> bytes:
 
 def json_answer(body: bytes, status: bytes = b"200 OK") -> bytes:
     """A JSON answer with its head."""
-    return (
-        b"HTTP/1.1 %b\r\nserver: uvicorn\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
-        % (
-            status,
-            len(body),
-            body,
-        )
+    head = (
+        b"HTTP/1.1 %b\r\nserver: uvicorn\r\ncontent-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n"
     )
+    return head % (status, len(body)) + body
 
 
 def chat_body(

@@ -40,9 +40,9 @@ def measure_truth(site: Site, load: StreamLoad, log: Path) -> Sample:
 
 
 def _rate_error(stream: Stream, line: dict[str, Any]) -> float | None:
-    measured = line.get("decode_tokens_per_second")
-    if measured is None or stream.lost:
+    if stream.lost or "decode_tokens_per_second" not in line:
         return None
+    measured = float(line["decode_tokens_per_second"])
     return abs(measured / stream.decode_rate - 1) * 100
 
 

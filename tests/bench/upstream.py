@@ -53,11 +53,10 @@ class Stream:
         script, write = self._script, self._transport.write
         if self._left == self._total:
             write(script.role)
-            write(script.first % (CLOCK(), self._received))
-        elif self._left > 1:
-            write(script.content % CLOCK())
+        if self._left > 1:
+            write(script.content % (CLOCK(), self._received))
         else:
-            write(script.finish % CLOCK())
+            write(script.finish % (CLOCK(), self._received))
             if self._usage:
                 write(script.usage(self._total))
             write(script.done)
