@@ -53,7 +53,7 @@ class End(TypedDict, total=False):
     kind: Literal["end"]
     id: int
     time: float  # wall clock of t0, seconds since the epoch
-    at: float  # t_end
+    at: float  # when it was in flight no more
     request_id: str
     trace_id: str
     upstream: str

@@ -35,6 +35,7 @@ class Exchange:
         "moved",
         "number",
         "outcome",
+        "over_at",
         "request_id",
         "t0",
         "t_end",
@@ -65,6 +66,7 @@ class Exchange:
         self.trace_id = trace[1] if trace else None
         self.call = call
         self.t0 = self.t_end = t0
+        self.over_at = 0.0  # when nothing was in flight any more
         self.meter = Meter(call, call.reader or interface.event, learned, t0, stall_seconds)
         self.code: int | None = None  # the status that the client saw
         self.answered = False  # by a 2xx
@@ -129,7 +131,7 @@ class Exchange:
             "kind": "end",
             "id": self.number,
             "time": self.wall,
-            "at": self.t_end,
+            "at": self.over_at or self.t_end,
             "request_id": self.request_id,
             "trace_id": self.trace_id,
             "upstream": self.upstream,

@@ -219,7 +219,7 @@ class EventStream:
         found = [_frame_payload(frame) for frame in self._frames.feed(data)]
         if self._frames.broken and not self._told:
             self._told = True
-            found.append(Payload(b"broken frame"))
+            found.append(Payload(b"{broken frame"))
         if self._frames.pending > MAX_EVENT_BYTES:
             self.overflowed = True
             self._frames = Frames()

@@ -121,10 +121,10 @@ class Reader:
         return events
 
     def _leniently(self, data: bytes) -> JSON:
-        """What is no JSON: the end, or what some servers write for it (see `_lenient`)."""
+        """What is no JSON: the end, a word such as keep-alive, or nearly JSON (see `_lenient`)."""
         if data.startswith(b"[DONE]"):
             self.done = True
-        elif data:
+        elif data.startswith((b"{", b"[")):
             try:
                 return _lenient(data)
             except (ValueError, RecursionError):

@@ -123,6 +123,7 @@ class Relay:
                 _answer(client, errors.INTERNAL)
         finally:
             if exchange is not None:
+                exchange.over_at = self._clock()
                 self._ledger.end(exchange)
 
     # --- before the upstream --------------------------------------------------------------------

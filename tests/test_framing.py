@@ -278,7 +278,7 @@ def test_a_broken_frame_gives_one_payload_that_is_no_json() -> None:
     bad[-6] ^= 1
     source = EventStream()
     found = read(source, good + bytes(bad), good, good)
-    assert found == [Payload(b'{"a":1}'), Payload(b"broken frame")]
+    assert found == [Payload(b'{"a":1}'), Payload(b"{broken frame")]
 
 
 def test_a_frame_over_the_limit_ends_the_reading() -> None:

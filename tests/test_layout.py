@@ -40,6 +40,7 @@ CORE = {
     "injection",
     "jsontext",
     "meter",
+    "reader",
     "template",
     "tokens",
 }

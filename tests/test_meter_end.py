@@ -100,7 +100,7 @@ def test_an_empty_stream_tells_nothing() -> None:
 # --- what cannot be read --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("broken", ["{oops", '{"a":', "keep-alive", "data", "{]}", "[" * 5000])
+@pytest.mark.parametrize("broken", ["{oops", '{"a":', "{]}", "[" * 5000])
 def test_an_event_that_is_no_json_leaves_no_rate(broken: str) -> None:
     script = [
         (100, said("a")),
@@ -113,6 +113,13 @@ def test_an_event_that_is_no_json_leaves_no_rate(broken: str) -> None:
     assert (played.rate, played.skipped) == (None, "malformed")
     assert (played.ttft, played.totals.output, played.totals.source) == (100, 2, "usage")
     assert played.meter.ended
+
+
+@pytest.mark.parametrize("word", ["keep-alive", "data", "ping", ": comment", "1"])
+def test_a_word_that_keeps_the_connection_alive_is_nothing(word: str) -> None:
+    script = [(100, said("a")), (150, sse(word)), (200, said("b")), (201, used(7, 2)), (202, DONE)]
+    played = play(script)
+    assert (played.skipped, played.totals.output) == (None, 2)
 
 
 @pytest.mark.parametrize("empty", ["", " ", "null", "1", '"text"', "[]", "[1]"])

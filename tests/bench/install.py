@@ -11,6 +11,10 @@ from .peers import PEERS, SCRATCH, VENV, Peer
 
 def install(names: Sequence[str]) -> int:
     """Install those of `names` (all if empty) that are missing; an exit code."""
+    known = [peer.name for peer in PEERS]
+    if unknown := [name for name in names if name not in known]:
+        print(f"no such proxy: {unknown[0]} (there are {','.join(known)})", file=sys.stderr)
+        return 2
     wanted = [peer for peer in PEERS if peer.missing and (not names or peer.name in names)]
     debian = [p.package.removeprefix("apt:") for p in wanted if p.package.startswith("apt:")]
     python = [p.package for p in wanted if not p.package.startswith("apt:")]

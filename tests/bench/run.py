@@ -27,6 +27,7 @@ class Run:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self._patience = plan.patience
         self.results = Results()
 
     def all(self, peers: Iterable[Peer]) -> Results:
@@ -104,14 +105,14 @@ class Run:
             self.results.add(site.name, scene, best)
 
     def _wait_for_quiet(self) -> None:
-        """As long as patience goes."""
-        until = time.monotonic() + self._plan.patience
-        while time.monotonic() < until:
+        """As long as there is patience."""
+        while self._patience > 0:
             before = accounting.host_seconds()
             time.sleep(_LOOK_SECONDS)
             busy = (accounting.host_seconds() - before) / _LOOK_SECONDS / (os.cpu_count() or 1)
             if busy < DISTURBED_SHARE:
                 return
+            self._patience -= _LOOK_SECONDS
 
 
 def _say(what: str) -> None:
