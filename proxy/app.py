@@ -17,7 +17,8 @@ from proxy.config import Config
 from proxy.keeper import Keeper
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
-from proxy.relay import Relay, Rules, Way
+from proxy.relay import Relay, Rules
+from proxy.routing import Way
 from proxy.sender import Sender
 from proxy.settings import SettingError
 from proxy.upstream import Transport

@@ -9,17 +9,16 @@ import contextlib
 import itertools
 import os
 import random
-import re
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import httpx
 import orjson
 
 from proxy import errors
-from proxy.address import Upstream
+from proxy.asking import Asker, Order
 from proxy.client import Client
 from proxy.connection import Answer, Clock
 from proxy.errors import Failure
@@ -27,10 +26,11 @@ from proxy.exchange import Exchange
 from proxy.formats import OTHER, interface
 from proxy.formats.event import Call, Interface
 from proxy.framing import media_type
-from proxy.headers import Pair, identity_only, to_client, to_upstream, value_of
-from proxy.injection import Withdrawal, ask_usage
+from proxy.headers import to_client, to_upstream, value_of
+from proxy.injection import Withdrawal
 from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
+from proxy.routing import Way, route
 from proxy.tokens import Learning
 
 
@@ -45,26 +45,8 @@ class Rules(NamedTuple):
     stall_seconds: float = 2.0
 
 
-class Way(NamedTuple):
-    """An upstream and how it is reached."""
-
-    upstream: Upstream
-    transport: httpx.AsyncBaseTransport
-
-
-class Order(NamedTuple):
-    """A request as it goes to the upstream; `body` is None where it streams through."""
-
-    way: Way
-    target: bytes
-    headers: list[Pair]
-    body: bytes | None
-
-
 # Bodies that no interface of ours has as its JSON.
 _OPAQUE = ("multipart/", "audio/", "image/", "video/", "application/octet-stream")
-_MAX_REMEMBERED = 1000
-_ORIGIN = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
 
 class Relay:
@@ -91,14 +73,13 @@ class Relay:
         self._wall = wall
         self._numbers = itertools.count(1)
         self._learning = Learning()
-        self._never_ask: set[tuple[str, str | None]] = set()  # upstream, model
-        self._urls = {way.upstream.name: httpx.URL(way.upstream.url) for way in ways}
+        self._asker = Asker(rules.inject_usage, rules.connect_timeout, rules.idle_timeout)
         self.draining = False
 
     async def __call__(self, client: Client) -> None:
         """Serve one request."""
         wall = self._wall()
-        found = self._route(client.target)
+        found = route(self._ways, client.target)
         if isinstance(found, Failure):
             _answer(client, found)
             return
@@ -127,22 +108,6 @@ class Relay:
                 self._ledger.end(exchange)
 
     # --- before the upstream --------------------------------------------------------------------
-
-    def _route(self, target: bytes) -> tuple[Way, bytes] | Failure:
-        """The upstream of a target, and the target as that upstream gets it."""
-        if origin := _ORIGIN.match(target):
-            target = target[origin.end() :]
-            target = target if target.startswith(b"/") else b"/" + target
-        if not target.startswith(b"/"):
-            return errors.BAD_TARGET
-        path = target.partition(b"?")[0]
-        for way in self._ways:
-            prefix = way.upstream.prefix.encode("ascii").rstrip(b"/")
-            if path == prefix or path.startswith(prefix + b"/"):
-                rest = target[len(prefix) :]
-                rest = rest if rest.startswith(b"/") else b"/" + rest
-                return way, way.upstream.base.encode("ascii") + rest
-        return errors.NO_ROUTE
 
     async def _held(self, client: Client, face: Interface) -> bytes | None:
         """The request's body where it is to be read; None where it streams through."""
@@ -186,7 +151,7 @@ class Relay:
         order = Order(way, target, to_upstream(client.headers, host), body)
         name = way.upstream.name
         try:
-            answer, withdrawal = await self._ask(client, exchange, order)
+            answer, withdrawal = await self._asker.ask(client, exchange, order)
         except httpx.TimeoutException as problem:
             self._refuse(client, exchange, errors.timed_out(name, str(problem)), Outcome.TIMEOUT)
         except httpx.TransportError as problem:
@@ -207,61 +172,6 @@ class Relay:
         exchange.code = failure.status
         exchange.meter.stream = exchange.call.stream
         _answer(client, failure)
-
-    async def _ask(
-        self, client: Client, exchange: Exchange, order: Order
-    ) -> tuple[httpx.Response, Withdrawal | None]:
-        """The upstream's answer, with usage asked for where the client did not."""
-        edited = self._with_usage(exchange, order)
-        if edited is None:
-            return await self._send(client, exchange, order), None
-        answer = await self._send(client, exchange, edited)
-        if answer.status_code not in (400, 422):
-            return answer, Withdrawal()
-        await answer.aclose()
-        answer = await self._send(client, exchange, order)
-        if answer.is_success:  # it was the question that it would not take
-            self._ask_no_more(exchange)
-        return answer, None
-
-    def _with_usage(self, exchange: Exchange, order: Order) -> Order | None:
-        call = exchange.call
-        wanted = self._rules.inject_usage and call.stream and call.can_ask_usage
-        if not wanted or call.asks_usage or (exchange.upstream, call.model) in self._never_ask:
-            return None
-        body = ask_usage(order.body) if order.body else None
-        return (body and order._replace(body=body, headers=identity_only(order.headers))) or None
-
-    def _ask_no_more(self, exchange: Exchange) -> None:
-        if len(self._never_ask) >= _MAX_REMEMBERED:  # names come from clients
-            self._never_ask.clear()
-        self._never_ask.add((exchange.upstream, exchange.call.model))
-
-    async def _send(self, client: Client, exchange: Exchange, order: Order) -> httpx.Response:
-        """Send a request; the answer as soon as its head is there."""
-        headers = order.headers
-        stream: httpx.AsyncByteStream
-        if order.body is None:
-            headers = [*headers, _framing(client.headers)]
-            stream = Upload(client, exchange)
-        else:
-            if order.body or client.method in ("POST", "PUT", "PATCH"):
-                headers = [*headers, (b"Content-Length", b"%d" % len(order.body))]
-            stream = httpx.ByteStream(order.body)
-        request = httpx.Request(
-            client.method,
-            self._urls[exchange.upstream],
-            headers=headers,
-            stream=stream,
-            extensions={
-                "target": order.target,
-                "timeout": {
-                    "connect": self._rules.connect_timeout,
-                    "read": self._rules.idle_timeout,
-                },
-            },
-        )
-        return await order.way.transport.handle_async_request(request)
 
     # --- the answer -----------------------------------------------------------------------------
 
@@ -300,7 +210,7 @@ class Relay:
             return
         exchange.outcome = _verdict(status, meter)
         if withdrawal is not None and "llama.cpp" in server and meter.engine:
-            self._ask_no_more(exchange)  # it tells anyhow, and clients may want its timings
+            self._asker.ask_no_more(exchange)  # it tells anyhow, and clients may want its timings
 
     async def _pour(
         self,
@@ -367,28 +277,6 @@ class Hold:
             self._meter.waited(self._clock() - self._since)
             self._since = None
             self._answer.resume()
-
-
-class Upload(httpx.AsyncByteStream):
-    """A request's body on its way through."""
-
-    def __init__(self, client: Client, exchange: Exchange) -> None:
-        self._client = client
-        self._exchange = exchange
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Pieces as they come. The last one's arrival is the exchange's t0."""
-        async for data in self._client.stream():
-            yield data
-        self._exchange.uploaded(self._client.arrived)
-
-
-def _framing(headers: list[Pair]) -> Pair:
-    """How a body that streams through is framed: as it came."""
-    length = value_of(headers, b"content-length")
-    if length:
-        return b"Content-Length", length.encode("latin-1")
-    return b"Transfer-Encoding", b"chunked"
 
 
 def _call(face: Interface, body: bytes | None, path: str) -> Call:

@@ -17,7 +17,8 @@ from proxy.channel import Begin, End, Output, Record
 from proxy.client import Application
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
-from proxy.relay import Relay, Rules, Way
+from proxy.relay import Relay, Rules
+from proxy.routing import Way
 from proxy.upstream import Transport
 
 T = TypeVar("T")
