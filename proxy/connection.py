@@ -194,9 +194,6 @@ class Connection(asyncio.Protocol):
         if answer is None:  # nobody asked
             self.cut()
             return
-        if answer.complete:  # nor for this
-            self.keep = False
-            return
         if self._between_chunks:
             # A read that is just one chunk, as most are, needs no parser, which stays where it is.
             end = data.find(b"\r\n", 1, 5)
@@ -212,7 +209,7 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
             self.keep = False
             self._deliver(answer, at)
-            if not self._ended:  # else the answer was whole, and this came behind it
+            if not self._ended:  # or else the answer was whole, and this came behind it
                 self._fail(httpx.RemoteProtocolError(f"invalid HTTP from the upstream: {problem}"))
                 return
         # Were a size begun, there would be no line's end.

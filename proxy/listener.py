@@ -79,7 +79,6 @@ class ClientProtocol(HttpToolsProtocol):
         client: Client = self.cycle
         if client.method == "CONNECT":  # what follows is not HTTP
             client.keep_alive = False
-            self._deaf = True
             return
         framing = [
             b"%b: %b\r\n" % pair

@@ -54,6 +54,22 @@ def test_answer_one_byte_at_a_time_is_the_same_answer(raw: bytes, body: bytes) -
     talk(main)
 
 
+def test_data_that_looks_like_a_chunk_is_data() -> None:
+    async def main(talk: Talk) -> None:
+        reads = [
+            CHUNKED,
+            chunk(b"one"),
+            b"8\r\n",
+            chunk(b"abc"),
+            b"\r\n",
+            chunk(b"two"),
+            chunk(b""),
+        ]
+        assert (await hear(talk, *reads))[2] == b"one" + chunk(b"abc") + b"two"
+
+    talk(main)
+
+
 def cuts(raw: bytes, at: list[int]) -> Iterator[bytes]:
     places = sorted({min(place, len(raw)) for place in at} | {0, len(raw)})
     for start, end in itertools.pairwise(places):

@@ -69,10 +69,9 @@ def run(name: str) -> int:
         servers.enter_context(
             server(proxy, ready, REAL / f"tokometer-{name}.log", seconds=PROXY_SECONDS)
         )
-        version = httpx.get(engine_url + engine.version_path).json()[engine.version_key]
-        print(f"{name} {version}: {engine.dials}", flush=True)
+        print(f"{engine.package}: {engine.dials}", flush=True)
         rows, left = asyncio.run(measure(engine, engine_url, proxy_url, log))
-    write_results(engine, version, rows, left)
+    write_results(engine, rows, left)
     return report(rows, left)
 
 
@@ -111,13 +110,13 @@ def report(rows: list[Row], left: list[Left]) -> int:
     return 1 if missed else 0
 
 
-def write_results(engine: Engine, version: str, rows: list[Row], left: list[Left]) -> None:
+def write_results(engine: Engine, rows: list[Row], left: list[Left]) -> None:
     """The numbers of the table, unrounded, for whoever wants to follow them over time."""
     path = REAL / f"results-{engine.name}.json"
     results = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "engine": engine.name,
-        "version": version,
+        "package": engine.package,
         "model": engine.model,
         "dials": engine.dials,
         "processors": os.cpu_count(),

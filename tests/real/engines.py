@@ -9,9 +9,10 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from . import clients
-from .environments import prepare_llamacpp, prepare_vllm
+from .environments import LLAMACPP, VLLM, prepare_llamacpp, prepare_vllm
 
 Counters = dict[str, float]
+PROCESSORS = os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,7 @@ class Engine:
     model: str
     dials: str
     command: list[str | Path]
-    version_path: str
-    version_key: str
+    package: str
     output_counter: str
     truth: Callable[[Counters, int], Truth]
     interfaces: Mapping[str, clients.Call]
@@ -58,8 +58,7 @@ def vllm(port: int) -> Engine:
             *("--served-model-name", "tiny-llama", "--dtype", "bfloat16", "--enforce-eager"),
             *("--max-model-len", "2048", "--max-num-seqs", "16"),
         ],
-        version_path="/version",
-        version_key="version",
+        package=VLLM,
         output_counter="vllm:generation_tokens_total",
         truth=vllm_truth,
         interfaces={
@@ -76,7 +75,7 @@ def vllm(port: int) -> Engine:
             "VLLM_NO_USAGE_STATS": "1",
             "DO_NOT_TRACK": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
-            "VLLM_CPU_OMP_THREADS_BIND": f"0-{(os.cpu_count() or 1) - 1}",
+            "VLLM_CPU_OMP_THREADS_BIND": f"0-{PROCESSORS - 1}",
         },
     )
 
@@ -104,9 +103,11 @@ def llamacpp(port: int) -> Engine:
         command=[
             *(command, "-m", model, "--host", "127.0.0.1", "--port", str(port)),
             *("-c", "16384", "-np", "8", "-a", "gemma3-270m", "--metrics", "--jinja"),
+            # Its threads wait for each other, so one that must share its processor with the
+            # proxy or the clients slows all of them many times over: one is left free.
+            *("--threads", str(max(1, PROCESSORS - 1))),
         ],
-        version_path="/props",
-        version_key="build_info",
+        package=LLAMACPP,
         output_counter="llamacpp:tokens_predicted_total",
         truth=llamacpp_truth,
         interfaces={

@@ -9,7 +9,7 @@ from clients import post
 from proxy_rig import play, proxying
 from upstreams import EVENTS, ScriptedUpstream, Visit, answering, chunk, sized
 
-from proxy import relay
+from proxy import asking
 from proxy.relay import Rules
 
 CHAT = b"/v1/chat/completions"
@@ -223,7 +223,7 @@ def test_llama_cpp_tells_its_counts_anyhow_and_is_not_asked_again() -> None:
 
 def test_memory_of_who_refuses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of models come from clients."""
-    monkeypatch.setattr(relay, "_MAX_REMEMBERED", 2)
+    monkeypatch.setattr(asking, "_MAX_REMEMBERED", 2)
 
     async def main() -> None:
         async def script(visit: Visit) -> None:
