@@ -180,7 +180,8 @@ class Connection(asyncio.Protocol):
         self.status = 0
         self.reason = b""
         self.headers: list[tuple[bytes, bytes]] = []
-        self.arrived = 0.0
+        self.arrived = 0.0  # the last read
+        self.head_at = 0.0  # the one that completed the head
 
     # --- asyncio's side -------------------------------------------------------------------------
 
@@ -276,6 +277,7 @@ class Connection(asyncio.Protocol):
             self._interim = True
             return
         self._started = True
+        self.head_at = self.arrived
         self.keep = self._parser.should_keep_alive() and not self._headless
         if self.status in (204, 304):
             self._framed = True

@@ -12,7 +12,7 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import httpx
 import orjson
@@ -161,7 +161,7 @@ class Relay:
             try:
                 await self._relay(client, exchange, answer, withdrawal)
             finally:
-                await answer.aclose()
+                await cast(httpx.AsyncByteStream, answer.stream).aclose()
 
     def _refuse(
         self, client: Client, exchange: Exchange, failure: Failure, outcome: Outcome

@@ -13,6 +13,8 @@ import httpx
 
 from proxy.connection import Answer, Clock, Connection, StaleConnection
 
+Origin = tuple[str, str, int]  # scheme, host, port
+
 
 class Transport(httpx.AsyncBaseTransport):
     """A pool of connections behind httpx's transport interface.
@@ -37,7 +39,7 @@ class Transport(httpx.AsyncBaseTransport):
         self._keepalive = keepalive
         self._tls = tls
         self._connected = connected
-        self._idle: dict[tuple[str, str, int], list[Connection]] = {}
+        self._idle: dict[Origin, list[Connection]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -45,19 +47,18 @@ class Transport(httpx.AsyncBaseTransport):
 
         Raises: httpx.TransportError.
         """
-        timeout: dict[str, Any] = request.extensions.get("timeout", {})
-        body = request.stream
-        if not isinstance(body, httpx.ByteStream):  # cannot be sent twice: on a fresh connection
-            return await self._exchange(request, None, timeout)
+        origin = _origin(request)
+        if not isinstance(request.stream, httpx.ByteStream):
+            return await self._exchange(request, origin, None)  # it cannot be sent twice
         try:
-            return await self._exchange(request, self._take(_origin(request)), timeout)
+            return await self._exchange(request, origin, self._take(origin))
         except StaleConnection:
-            return await self._exchange(request, None, timeout)
+            return await self._exchange(request, origin, None)
 
     async def _exchange(
-        self, request: httpx.Request, connection: Connection | None, timeout: dict[str, Any]
+        self, request: httpx.Request, origin: Origin, connection: Connection | None
     ) -> httpx.Response:
-        origin = _origin(request)
+        timeout: dict[str, Any] = request.extensions.get("timeout", {})
         if connection is None:
             connection = await self._connect(origin, timeout.get("connect"))
         answer = Answer(connection, lambda c: self._release(origin, c))
@@ -77,10 +78,10 @@ class Transport(httpx.AsyncBaseTransport):
             connection.status,
             headers=connection.headers,
             stream=answer,
-            extensions={"reason_phrase": connection.reason, "arrived": connection.arrived},
+            extensions={"reason_phrase": connection.reason, "arrived": connection.head_at},
         )
 
-    async def _connect(self, origin: tuple[str, str, int], limit: float | None) -> Connection:
+    async def _connect(self, origin: Origin, limit: float | None) -> Connection:
         scheme, host, port = origin
         tls = None
         if scheme == "https":
@@ -104,7 +105,7 @@ class Transport(httpx.AsyncBaseTransport):
 
     # --- the pool -------------------------------------------------------------------------------
 
-    def _take(self, origin: tuple[str, str, int]) -> Connection | None:
+    def _take(self, origin: Origin) -> Connection | None:
         """The connection that rested least, if any is still good."""
         idle = self._idle.get(origin, [])
         while idle:
@@ -114,7 +115,7 @@ class Transport(httpx.AsyncBaseTransport):
             connection.cut()
         return None
 
-    def _release(self, origin: tuple[str, str, int], connection: Connection) -> None:
+    def _release(self, origin: Origin, connection: Connection) -> None:
         if not connection.rest():
             return
         connection.idle_since = self._clock()
@@ -147,7 +148,7 @@ class Transport(httpx.AsyncBaseTransport):
         self._idle.clear()
 
 
-def _origin(request: httpx.Request) -> tuple[str, str, int]:
+def _origin(request: httpx.Request) -> Origin:
     url = request.url
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
 
