@@ -7,7 +7,7 @@ import httpx
 
 from proxy.client import Client
 from proxy.exchange import Exchange
-from proxy.headers import Pair, identity_only, value_of
+from proxy.headers import Fields, Pair, identity_only
 from proxy.injection import Withdrawal, ask_usage
 from proxy.routing import Way
 
@@ -80,7 +80,7 @@ class Asker:
         headers = order.headers
         stream: httpx.AsyncByteStream
         if order.body is None:
-            headers = [*headers, _framing(client.headers)]
+            headers = [*headers, _framing(client.fields)]
             stream = Upload(client, exchange)
         else:
             if order.body or client.method in ("POST", "PUT", "PATCH"):
@@ -113,9 +113,9 @@ class Upload(httpx.AsyncByteStream):
         self._exchange.uploaded(self._client.arrived)
 
 
-def _framing(headers: list[Pair]) -> Pair:
+def _framing(fields: Fields) -> Pair:
     """How a body that streams through is framed: as it came."""
-    length = value_of(headers, b"content-length")
+    length = fields[b"content-length"]
     if length:
         return b"Content-Length", length.encode("latin-1")
     return b"Transfer-Encoding", b"chunked"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from proxy.headers import Pair
+from proxy.headers import Fields, Pair
 
 if TYPE_CHECKING:
     from proxy.listener import ClientProtocol
@@ -34,13 +34,19 @@ class Client:
     Attributes:
         target: the request target as it came, path and query.
         headers: pairs with their order, case and repetitions.
+        fields: the same by name.
         arrived: when the last byte of the body had arrived, seconds of the clock; 0 before.
         gone: the client closed the connection before the answer was complete.
         status: of the answer; 0 until it has begun.
     """
 
     def __init__(
-        self, protocol: "ClientProtocol", headers: list[Pair], keep_alive: bool, expects: bool
+        self,
+        protocol: "ClientProtocol",
+        headers: list[Pair],
+        fields: Fields,
+        keep_alive: bool,
+        expects: bool,
     ) -> None:
         self._protocol = protocol
         self._transport = protocol.transport
@@ -49,6 +55,7 @@ class Client:
         self.method: str = protocol.parser.get_method().decode("ascii")
         self.target: bytes = protocol.url
         self.headers = headers
+        self.fields = fields
         self.http10 = protocol.parser.get_http_version() in ("1.0", "0.9")
         self.arrived = 0.0
         self.gone = False

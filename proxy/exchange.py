@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from proxy.channel import Begin, End, Output
 from proxy.formats.event import Call, Interface
-from proxy.headers import Pair, value_of
+from proxy.headers import Fields
 from proxy.meter import Meter, Outcome
 from proxy.tokens import Learned, Totals
 
@@ -48,7 +48,7 @@ class Exchange:
         self,
         number: int,
         upstream: str,
-        headers: list[Pair],
+        fields: Fields,
         request_id: str,
         wall: float,
         call: Call,
@@ -60,9 +60,9 @@ class Exchange:
         self.number = number
         self.upstream = upstream
         self.wall = wall
-        asked = value_of(headers, b"x-request-id")
+        asked = fields[b"x-request-id"]
         self.request_id = asked if _REQUEST_ID.fullmatch(asked) else request_id
-        trace = _TRACEPARENT.fullmatch(value_of(headers, b"traceparent"))
+        trace = _TRACEPARENT.fullmatch(fields[b"traceparent"])
         self.trace_id = trace[1] if trace else None
         self.call = call
         self.t0 = self.t_end = t0

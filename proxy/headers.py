@@ -30,13 +30,20 @@ def _dropped(pairs: Iterable[Pair]) -> frozenset[bytes]:
     return _HOP_BY_HOP | {part.strip().lower() for value in named for part in value.split(b",")}
 
 
-def value_of(pairs: Iterable[Pair], name: bytes) -> str:
-    """The value of the first header called `name` (lower case); an empty one if there is none."""
-    size = len(name)
-    for key, value in pairs:
-        if len(key) == size and key.lower() == name:
-            return value.decode("latin-1").strip()
-    return ""
+class Fields:
+    """The first value of each header, by its name in lower case."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, pairs: Iterable[Pair]) -> None:
+        self._values: dict[bytes, bytes] = {}
+        for name, value in pairs:
+            self._values.setdefault(name.lower(), value)
+
+    def __getitem__(self, name: bytes) -> str:
+        """The value without the blanks around it; an empty one if there is none."""
+        value = self._values.get(name)
+        return value.decode("latin-1").strip() if value else ""
 
 
 def to_upstream(pairs: list[Pair], host: bytes | None) -> list[Pair]:

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from proxy import errors
 from proxy.client import Client, head
 from proxy.errors import Failure
-from proxy.headers import Pair, value_of
+from proxy.headers import Fields, Pair
 from proxy.probes import probe
 
 # A head that is still not complete after so many bytes is refused.
@@ -149,10 +149,11 @@ class ClientProtocol(HttpToolsProtocol):
         if self._repeating:
             return
         waiting = self.cycle is not None and not self.cycle.response_complete
+        fields = Fields(headers)
         modern = self.parser.get_http_version() not in ("1.0", "0.9")
-        expects = modern and value_of(headers, b"expect").lower() == "100-continue"
+        expects = modern and fields[b"expect"].lower() == "100-continue"
         keep_alive = modern and self.parser.should_keep_alive()
-        self.cycle = client = Client(self, headers, keep_alive, expects)
+        self.cycle = client = Client(self, headers, fields, keep_alive, expects)
         if waiting:  # a pipelined request
             self.flow.pause_reading()
             self.pipeline.appendleft((client, self.app))  # type: ignore[arg-type]

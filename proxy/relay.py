@@ -26,7 +26,7 @@ from proxy.exchange import Exchange
 from proxy.formats import OTHER, interface
 from proxy.formats.event import Call, Interface
 from proxy.framing import media_type
-from proxy.headers import to_client, to_upstream, value_of
+from proxy.headers import Fields, to_client, to_upstream
 from proxy.injection import Withdrawal
 from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
@@ -113,10 +113,10 @@ class Relay:
         """The request's body where it is to be read; None where it streams through."""
         if client.arrived:
             return client.body()
-        kind = media_type(value_of(client.headers, b"content-type"))
+        kind = media_type(client.fields[b"content-type"])
         if face is OTHER or kind.startswith(_OPAQUE):
             return None
-        length = value_of(client.headers, b"content-length")
+        length = client.fields[b"content-length"]
         if length.isdigit() and int(length) > self._rules.max_inspect_bytes:
             return None
         return client.body() if await client.collect(self._rules.max_inspect_bytes) else None
@@ -126,7 +126,7 @@ class Relay:
         exchange = Exchange(
             next(self._numbers),
             upstream,
-            client.headers,
+            client.fields,
             f"{random.getrandbits(128):032x}",
             wall,
             call,
@@ -146,7 +146,7 @@ class Relay:
         if self.draining:
             self._refuse(client, exchange, errors.DRAINING, Outcome.ABORTED)
             return
-        kept = self._rules.preserve_host and value_of(client.headers, b"host")
+        kept = self._rules.preserve_host and client.fields[b"host"]
         host = None if kept else way.upstream.authority.encode("ascii")
         order = Order(way, target, to_upstream(client.headers, host), body)
         name = way.upstream.name
@@ -185,13 +185,16 @@ class Relay:
         meter = exchange.meter
         headers = response.headers.raw
         status = response.status_code
-        kind = value_of(headers, b"content-type")
-        encoding = value_of(headers, b"content-encoding")
+        fields = Fields(headers)
+        kind, encoding, server = (
+            fields[b"content-type"],
+            fields[b"content-encoding"],
+            fields[b"server"],
+        )
         exchange.code = status
         exchange.answered = 200 <= status < 300
         exchange.t_end = response.extensions.get("arrived") or self._clock()
         meter.head(status, kind, encoding, exchange.t_end)
-        server = value_of(headers, b"server")
         self._ledger.server(exchange.upstream, server)
         events = media_type(kind) == "text/event-stream"
         if not events or encoding not in ("", "identity"):

@@ -7,7 +7,7 @@ from playing import ASK, EVENTS, T0
 
 from proxy.exchange import Exchange
 from proxy.formats import interface
-from proxy.headers import Pair
+from proxy.headers import Fields, Pair
 from proxy.meter import Outcome
 from proxy.tokens import Learned
 
@@ -27,8 +27,7 @@ def opened(
     face = interface(path)
     call = face.call(dict(asked), path)
     learned = learned or Learned()
-    pairs = list(headers)
-    return Exchange(number, upstream, pairs, OURS, WALL, call, face, learned, T0, 2.0)
+    return Exchange(number, upstream, Fields(headers), OURS, WALL, call, face, learned, T0, 2.0)
 
 
 def headed(exchange: Exchange, kind: str = EVENTS, status: int = 200, at: float = 10) -> None:
