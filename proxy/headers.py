@@ -3,7 +3,7 @@
 Source: RFC 9110 section 7.6.1 (hop-by-hop fields and those that Connection names).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, KeysView
 
 Pair = tuple[bytes, bytes]
 
@@ -39,6 +39,10 @@ class Fields:
         self._values: dict[bytes, bytes] = {}
         for name, value in pairs:
             self._values.setdefault(name.lower(), value)
+
+    def names(self) -> KeysView[bytes]:
+        """All names, in lower case."""
+        return self._values.keys()
 
     def __getitem__(self, name: bytes) -> str:
         """The value without the blanks around it; an empty one if there is none."""

@@ -157,6 +157,10 @@ class Meter:
         if 200 <= status < 300 and self._call.api != "other":
             self._reader.open(content_type, encoding)
 
+    def engine_says(self, figures: dict[str, float]) -> None:
+        """The answer's head holds figures of the engine's own (`formats.event.ENGINE_KEYS`)."""
+        self._counts.take_engine(figures, final=False)
+
     def give_up(self, reason: str) -> None:
         """Read no more of the answer, for a reason of `tokometer_skipped_total`."""
         self._reader.give_up(reason)

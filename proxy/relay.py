@@ -25,6 +25,7 @@ from proxy.errors import Failure
 from proxy.exchange import Exchange
 from proxy.formats import OTHER, interface
 from proxy.formats.event import Call, Interface
+from proxy.formats.figures import in_head
 from proxy.framing import media_type
 from proxy.headers import Fields, to_client, to_upstream
 from proxy.injection import Withdrawal
@@ -195,6 +196,8 @@ class Relay:
         exchange.answered = 200 <= status < 300
         exchange.t_end = response.extensions.get("arrived") or self._clock()
         meter.head(status, kind, encoding, exchange.t_end)
+        if exchange.answered and (figures := in_head(fields)):
+            meter.engine_says(figures)
         self._ledger.server(exchange.upstream, server)
         events = media_type(kind) == "text/event-stream"
         if not events or encoding not in ("", "identity"):

@@ -79,7 +79,7 @@ def test_a_table_that_follows_from_definitions_is_up_to_date(name: str) -> None:
 
 
 def test_every_interface_is_listed_and_its_paths_are_read_as_such() -> None:
-    listed = {coded(api)[0]: coded(paths) for api, paths in cells("interfaces")}
+    listed = {coded(api)[0]: coded(paths) for api, paths, *_ in cells("interfaces")}
     assert set(listed) == set(APIS) - {"other"}
     for api, paths in listed.items():
         assert {path: interface(path).api for path in paths} == dict.fromkeys(paths, api)

@@ -6,6 +6,7 @@ A figure of 0 says that nothing was measured and is left out, but for tokens tha
 from collections.abc import Callable
 
 from proxy.formats.event import JSON, mapping
+from proxy.headers import Fields
 
 # Their key: ours, and what theirs is multiplied with.
 Names = dict[str, tuple[str, float]]
@@ -182,3 +183,25 @@ def durations(source: dict[str, JSON]) -> dict[str, float] | None:
     if uncached > 0 and "prompt_seconds" in found:
         found["prefill_tokens_per_second"] = uncached / found["prompt_seconds"]
     return found
+
+
+# Heads of answers. TGI, router/src/server.rs (milliseconds; its time per token holds the prefill
+# and is no decode rate); Fireworks (seconds); OpenAI (milliseconds).
+_IN_HEAD: dict[bytes, tuple[str, float]] = {
+    b"x-prompt-tokens": ("prompt_tokens", 1.0),
+    b"x-generated-tokens": ("output_tokens", 1.0),
+    b"x-queue-time": ("queue_seconds", 1e-3),
+    b"x-total-time": ("total_seconds", 1e-3),
+    b"fireworks-server-time-to-first-token": ("ttft_seconds", 1.0),
+    b"openai-processing-ms": ("total_seconds", 1e-3),
+}
+
+
+def in_head(fields: Fields) -> dict[str, float] | None:
+    """What the head of an answer tells of the engine."""
+    found = {}
+    for theirs in _IN_HEAD.keys() & fields.names():
+        ours, factor = _IN_HEAD[theirs]
+        if value := number(fields[theirs]):
+            found[ours] = value * factor
+    return found or None

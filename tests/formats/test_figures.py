@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from proxy.formats.figures import durations, figures, in_chunk, number, stats, timings
+from proxy.formats.figures import durations, figures, in_chunk, in_head, number, stats, timings
+from proxy.headers import Fields
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0, 0.0), (2, 2.0), (0.5, 0.5), ("0.350", 0.35)])
@@ -137,3 +138,19 @@ def test_ollama_without_durations_or_counts_has_no_rates() -> None:
 def test_figures_of_something_else_are_none() -> None:
     assert figures(None, {"a": ("total_seconds", 1.0)}) is None
     assert figures({"a": "x"}, {"a": ("total_seconds", 1.0)}) is None
+
+
+def test_heads_of_answers() -> None:
+    tgi = [(b"X-Queue-Time", b"12"), (b"x-generated-tokens", b"20"), (b"x-total-time", b"812")]
+    tgi += [(b"x-prompt-tokens", b"7"), (b"x-time-per-token", b"40"), (b"x-inference-time", b"800")]
+    assert in_head(Fields(tgi)) == pytest.approx(
+        {
+            "queue_seconds": 0.012,
+            "output_tokens": 20,
+            "total_seconds": 0.812,
+            "prompt_tokens": 7,
+        }
+    )
+    assert in_head(Fields([(b"openai-processing-ms", b"250")])) == {"total_seconds": 0.25}
+    assert in_head(Fields([(b"x-queue-time", b"soon"), (b"x-total-time", b"-1")])) is None
+    assert in_head(Fields([])) is None
