@@ -19,6 +19,7 @@ from proxy.engine import EngineSettings
 
 MODEL = "sim-8b"
 SAY: Any = [{"role": "user", "content": "Say something about the sea."}]
+ITS_OWN = {"id", "created", "created_at", "item_id", "call_id", "completed_at", "signature"}
 TOOLS: Any = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
 
 
@@ -34,7 +35,7 @@ class Pair(NamedTuple):
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     log = tmp_path_factory.mktemp("log") / "requests.jsonl"
     with (
-        running(EngineSettings(models=MODEL, seed=7, reasoning=4, **FAST)) as engine,
+        running(EngineSettings(models=(MODEL,), seed=7, reasoning=4, **FAST)) as engine,
         serving("--upstream", engine, f"--log-requests={log}") as proxy,
     ):
         yield Pair(engine, f"http://127.0.0.1:{proxy.ready().port}", log)
@@ -135,7 +136,7 @@ def test_errors_of_openai(pair: Pair) -> None:
 
 def test_too_many_requests_stay_a_rate_limit_error() -> None:
     with (
-        running(EngineSettings(models=MODEL, error_rate=1.0, seed=1, **FAST)) as engine,
+        running(EngineSettings(models=(MODEL,), error_rate=1.0, seed=1, **FAST)) as engine,
         serving("--upstream", engine) as proxy,
     ):
         base = f"http://127.0.0.1:{proxy.ready().port}/v1"
@@ -159,7 +160,7 @@ def rejected(proxy: Proxy) -> float:
 
 def test_a_cancelled_stream_is_a_client_that_left() -> None:
     with (
-        running(EngineSettings(models=MODEL, rate=20.0, ttft=0.0, answer_tokens=5000)) as engine,
+        running(EngineSettings(models=(MODEL,), rate=20.0, ttft=0.0, answer_tokens=5000)) as engine,
         serving("--upstream", engine) as proxy,
     ):
         base = f"http://127.0.0.1:{proxy.ready().port}/v1"
@@ -186,10 +187,10 @@ def test_messages_of_anthropic(pair: Pair) -> None:
 
 def test_chats_and_texts_of_ollama(pair: Pair) -> None:
     def ask(base: str) -> list[Any]:
-        client = ollama.Client(host=base)
-        answers: list[Any] = [client.chat(MODEL, SAY), client.generate(MODEL, "The sea")]
-        answers += client.chat(MODEL, SAY, stream=True)
-        answers += client.generate(MODEL, "The sea", stream=True)
+        with ollama.Client(host=base) as client:
+            answers: list[Any] = [client.chat(MODEL, SAY), client.generate(MODEL, "The sea")]
+            answers += client.chat(MODEL, SAY, stream=True)
+            answers += client.generate(MODEL, "The sea", stream=True)
         return [plain(answer.model_dump()) for answer in answers]
 
     assert ask(pair.proxied) == ask(pair.direct)
