@@ -18,9 +18,10 @@ import httpx
 import orjson
 
 from proxy import errors
+from proxy.answer import Answer
 from proxy.asking import Asker, Order
 from proxy.client import Client
-from proxy.connection import Answer, Clock
+from proxy.connection import Clock
 from proxy.errors import Failure
 from proxy.exchange import Exchange
 from proxy.formats import OTHER, interface

@@ -7,11 +7,13 @@ answers, errors and the seam are httpx's, so that another transport can be put i
 import asyncio
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import httpx
 
-from proxy.connection import Answer, Clock, Connection, StaleConnection
+from proxy.answer import Answer
+from proxy.connection import Clock, Connection, StaleConnection
 
 Origin = tuple[str, str, int]  # scheme, host, port
 
@@ -61,7 +63,7 @@ class Transport(httpx.AsyncBaseTransport):
         timeout: dict[str, Any] = request.extensions.get("timeout", {})
         if connection is None:
             connection = await self._connect(origin, timeout.get("connect"))
-        answer = Answer(connection, lambda c: self._release(origin, c))
+        answer = Answer(connection, partial(self._release, origin, connection))
         try:
             body = b""
             if isinstance(request.stream, httpx.ByteStream):

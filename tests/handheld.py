@@ -7,7 +7,8 @@ from typing import Any
 from proxy_rig import Clock
 from upstreams import Pair, chunk
 
-from proxy.connection import Answer, Connection
+from proxy.answer import Answer
+from proxy.connection import Connection
 
 
 class Options:
@@ -55,7 +56,7 @@ class Talk:
 
     async def ask(self, headless: bool = False, idle: float | None = None) -> None:
         """Ask; returns when the head of the answer has come."""
-        self.answer = Answer(self.connection, lambda each: self.kept.append(each.rest()))
+        self.answer = Answer(self.connection, lambda: self.kept.append(self.connection.rest()))
         await self.connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"", self.answer, headless, idle)
 
     def say(self, data: bytes) -> None:

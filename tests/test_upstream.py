@@ -11,7 +11,7 @@ import trustme
 from proxy_rig import Clock, play
 from upstreams import ScriptedUpstream, Visit, answering, chunk, sized
 
-from proxy.connection import Answer
+from proxy.answer import Answer
 from proxy.upstream import Transport
 
 

@@ -1,0 +1,145 @@
+"""The body of an answer, with the arrival time of every read.
+
+`Answer.pour` hands reads on from the socket's own callback, without a task switch.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+import httpx
+
+# Takes bytes of a body, their arrival, and the same bytes in HTTP's chunked framing where they
+# came as just one such chunk.
+Sink = Callable[[bytes, float, bytes | None], None]
+
+# Bytes of an answer that may wait for somebody to take them before reading pauses.
+_EARLY_BYTES = 64 << 10
+
+
+class Source(Protocol):
+    """What an answer comes over (`connection.Connection`)."""
+
+    keep: bool
+
+    def pause_reading(self) -> None:
+        """Take no bytes from the socket."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Take bytes again."""
+        ...
+
+
+class Answer(httpx.AsyncByteStream):
+    """The body of an answer, with the arrival time (seconds of the clock) of every read."""
+
+    def __init__(self, connection: Source, release: Callable[[], None]) -> None:
+        self._connection = connection
+        self._release = release
+        self._early: list[tuple[bytes, float]] = []
+        self._early_size = 0
+        self._held = False
+        self.take: Sink = self._keep  # bytes of the body have arrived
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: Exception | None = None
+        self._upload: asyncio.Task[None] | None = None
+        self.complete = False
+        self.arrived = 0.0  # of the last read so far
+
+    async def pour(self, sink: Sink) -> None:
+        """Hand each read with its arrival time to `sink`, from the socket's own callback.
+
+        Returns at the end of the body. Raises: httpx.TransportError when it breaks off.
+        """
+        for data, at in self._early:
+            sink(data, at, None)
+        self._early.clear()
+        self.take = sink
+        if not self._held:
+            self._connection.resume_reading()
+        if not self.complete and self._failure is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        if self._failure is not None:
+            raise self._failure
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """httpx's interface: the same bytes without their times."""
+        ready: deque[bytes] = deque()
+
+        def take(data: bytes, at: float, framed: bytes | None) -> None:
+            ready.append(data)
+            self.pause()
+            self._wake()
+
+        for data, at in self._early:
+            take(data, at, None)
+        self._early.clear()
+        self.take = take
+        while True:
+            while ready:
+                yield ready.popleft()
+            if self._failure is not None:
+                raise self._failure
+            if self.complete:
+                return
+            self.resume()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def pause(self) -> None:
+        """Stop reading from the upstream until `resume`."""
+        self._held = True
+        self._connection.pause_reading()
+
+    def resume(self) -> None:
+        """Go on reading."""
+        self._held = False
+        self._connection.resume_reading()
+
+    async def aclose(self) -> None:
+        """Give the connection back, or cut it when the answer is not complete."""
+        self.close()
+
+    def close(self) -> None:
+        """The same, without waiting for anything."""
+        if self._upload is not None and self.uploading:
+            self._upload.cancel()
+            self._connection.keep = False
+        self._release()
+
+    # --- called by the connection ---------------------------------------------------------------
+
+    def _keep(self, data: bytes, at: float, framed: bytes | None) -> None:
+        """Until somebody asks for them."""
+        self._early.append((data, at))
+        self._early_size += len(data)
+        if self._early_size > _EARLY_BYTES:
+            self._connection.pause_reading()
+
+    def finish(self, at: float) -> None:
+        """The body is complete."""
+        self.arrived = at
+        self.complete = True
+        self._wake()
+
+    def fail(self, problem: Exception) -> None:
+        """The body will not be complete."""
+        if not self.complete and self._failure is None:
+            self._failure = problem
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def owns(self, upload: asyncio.Task[None]) -> None:
+        """The task that still sends the request's body ends with the answer."""
+        self._upload = upload
+
+    @property
+    def uploading(self) -> bool:
+        """The request's body is still being sent."""
+        return self._upload is not None and not self._upload.done()
