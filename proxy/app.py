@@ -14,6 +14,7 @@ import uvloop
 
 from proxy.channel import Record
 from proxy.config import Config
+from proxy.descriptors import make_room
 from proxy.keeper import Keeper
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
@@ -33,6 +34,7 @@ _LAST_WORDS_SECONDS = 2.0
 
 def run_worker(config: Config, slot: int, listener: socket.socket, channel_path: str) -> None:
     """Carry the traffic of one socket until SIGTERM, then let running streams end."""
+    make_room()
     uvloop.run(Worker(config, slot, channel_path).run(listener))
 
 

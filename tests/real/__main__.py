@@ -72,7 +72,7 @@ def run(name: str) -> int:
         print(f"{engine.package}: {engine.dials}", flush=True)
         rows, left = asyncio.run(measure(engine, engine_url, proxy_url, log))
     write_results(engine, rows, left)
-    return report(rows, left)
+    return report(engine, rows, left)
 
 
 async def measure(
@@ -97,8 +97,10 @@ async def measure(
     return rows, left
 
 
-def report(rows: list[Row], left: list[Left]) -> int:
+def report(engine: Engine, rows: list[Row], left: list[Left]) -> int:
     print(f"\n{table(rows)}")
+    if not engine.reports_ttft:
+        print("TTFT of the engine is its prefill alone, without the wait for it: not judged")
     if left:
         print(f"\n{table_of_left(left)}")
     judged: list[Row | Left] = [*rows, *left]
@@ -111,7 +113,7 @@ def report(rows: list[Row], left: list[Left]) -> int:
 
 
 def write_results(engine: Engine, rows: list[Row], left: list[Left]) -> None:
-    """The numbers of the table, unrounded, for whoever wants to follow them over time."""
+    """The numbers of the tables, unrounded, for whoever wants to follow them over time."""
     path = REAL / f"results-{engine.name}.json"
     results = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -64,7 +64,6 @@ def judge(engine: Engine, measured: Round) -> Row:
         missed.append(f"prompt tokens off by {prompt.difference:+.0f}")
     if output.difference != 0:
         missed.append(f"output tokens off by {output.difference:+.0f}")
-    # llama.cpp has no time to first token, only the part of it that is prefill: shown, not judged
     if engine.reports_ttft and not abs(ttft.difference) <= TTFT_BOUND:
         missed.append(f"TTFT off by {ttft.difference * 1e3:+.1f} ms")
     if not abs(tpot.difference) <= TPOT_BOUND * (tpot.engine or 0.0):
