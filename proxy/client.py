@@ -71,7 +71,6 @@ class Client:
 
         self._pieces: list[bytes] = []
         self._buffered = 0
-        self._holding = False
         self._reader: asyncio.Future[None] | None = None
         self._chunked = False
         self._until_close = False
@@ -96,10 +95,8 @@ class Client:
 
         What has come is given by `body` or `stream` afterwards.
         """
-        self._holding = True
         while not self.arrived and self._buffered <= limit:
             await self._more()
-        self._holding = False
         return bool(self.arrived) and self._buffered <= limit
 
     def body(self) -> bytes:
@@ -130,7 +127,7 @@ class Client:
         """A piece of the body has come."""
         self._pieces.append(data)
         self._buffered += len(data)
-        if self._buffered > _BUFFERED_BYTES and not self._holding:
+        if self._buffered > _BUFFERED_BYTES:
             self._flow.pause_reading()
         self._wake()
 

@@ -106,6 +106,19 @@ def test_head_without_an_end_is_refused_and_a_large_one_is_not() -> None:
     play(main)
 
 
+def test_heads_are_measured_one_by_one() -> None:
+    async def main() -> None:
+        async with serving(echo) as listening:
+            client = await listening.client()
+            for _ in range(50):
+                client.send(b"GET / HTTP/1.1\r\n")
+                await asyncio.sleep(0.001)
+                client.send(b"X-A: ", b"x" * 2000, b"\r\n\r\n")
+                assert (await client.answer()).body == b"GET / "
+
+    play(main)
+
+
 def test_large_body_is_no_part_of_the_head_behind_it() -> None:
     async def main() -> None:
         async with serving(echo) as listening:

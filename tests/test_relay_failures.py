@@ -239,6 +239,7 @@ def test_slow_upload_is_not_the_upstreams_silence() -> None:
             client.send(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n")
             await proxy.records.begun()
             for byte in (b"a", b"b", b"c"):
+                await asyncio.sleep(0.05)  # what was sent has arrived
                 clock.now += 1
                 await asyncio.sleep(0.05)  # the timer looks at the clock
                 client.send(byte)

@@ -7,6 +7,7 @@ not the proxies'. Raw asyncio on uvloop: a chunk costs one timer, one format and
 import asyncio
 import gc
 import math
+import socket
 import sys
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from .traffic import CLOCK, PREFILL_SECONDS, STREAM_HEAD, Script, json_answer, w
 
 _BLOCK = bytes(256 << 10)
 _HIGH_WATER = 1 << 20
+_BACKLOG = 2048
 _MODELS = json_answer(b'{"object":"list","data":[{"id":"bench","object":"model"}]}')
 _NOT_FOUND = json_answer(b'{"error":{"message":"no such path"}}', b"404 Not Found")
 
@@ -181,7 +183,10 @@ class Server(asyncio.Protocol):
 async def serve(port: int) -> None:
     """Serve on 127.0.0.1 until killed."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Server, "127.0.0.1", port, backlog=2048)
+    # An address to be looked up would start threads, and with those the kernel pauses a process
+    # for milliseconds when its table of descriptors grows.
+    listener = socket.create_server(("127.0.0.1", port), backlog=_BACKLOG)
+    server = await loop.create_server(Server, sock=listener, backlog=_BACKLOG)
     gc.freeze()
     async with server:
         await server.serve_forever()
