@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import gc
+import os
 import signal
 import socket
 import ssl
@@ -25,9 +27,14 @@ from proxy.settings import SettingError
 from proxy.upstream import Transport
 
 _LAG_SECONDS = 0.25
+# A full collection stops all streams for as long as it takes to look at everything that all of
+# them hold: 10 ms at 1,000. Nothing of an exchange is left in a cycle, so that it can be rare.
+_COLLECT = (20_000, 20, 200)
 # Longer than clients and load balancers keep idle connections: who closes first must be they, or
 # a request meets the close on its way.
 _CLIENT_KEEPALIVE_SECONDS = 75
+# Where processors are scarce a chunk goes before a scrape.
+_KEEPER_NICE = 5
 # What an exchange that was cut has to say shall still arrive.
 _LAST_WORDS_SECONDS = 2.0
 
@@ -35,6 +42,7 @@ _LAST_WORDS_SECONDS = 2.0
 def run_worker(config: Config, slot: int, listener: socket.socket, channel_path: str) -> None:
     """Carry the traffic of one socket until SIGTERM, then let running streams end."""
     make_room()
+    gc.set_threshold(*_COLLECT)
     uvloop.run(Worker(config, slot, channel_path).run(listener))
 
 
@@ -57,6 +65,7 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
         raise SettingError(
             f"log_requests: cannot write {config.log_requests}: {problem.strerror}"
         ) from None
+    os.nice(_KEEPER_NICE)
     uvloop.run(keeper.serve(admin, channel))
 
 

@@ -182,7 +182,8 @@ class ClientProtocol(HttpToolsProtocol):
         self.pipeline.clear()
         if self._serving is not None:
             self._serving.leave()
-        self.parser = None  # type: ignore[assignment]
+        # Each client holds its protocol: no cycles for the garbage collector.
+        self.parser = self.cycle = self._serving = None  # type: ignore[assignment]
 
     def pause_writing(self) -> None:
         self.flow.pause_writing()

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import platform
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str]) -> int:
             f"--peers: no such proxy: {unknown[0]} (there are {','.join(EVERY)})", file=sys.stderr
         )
         return 2
+    # Ended from outside, too, it ends what it has started.
+    signal.signal(signal.SIGTERM, lambda number, stack: sys.exit(128 + number))
     results = Run(plan).all(peer for peer in PEERS if peer.name in names)
     print(tables(results, plan))
     print("\ntargets")

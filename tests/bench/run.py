@@ -20,6 +20,7 @@ from .truth import measure_truth
 from .workers import measure_workers
 
 _LOOK_SECONDS = 0.5
+_WAIT_SECONDS = 20.0
 
 
 class Run:
@@ -105,8 +106,9 @@ class Run:
             self.results.add(site.name, scene, best)
 
     def _wait_for_quiet(self) -> None:
-        """As long as there is patience."""
-        while self._patience > 0:
+        """As long as there is patience, but not all of it at once."""
+        until = time.monotonic() + _WAIT_SECONDS
+        while self._patience > 0 and time.monotonic() < until:
             before = accounting.host_seconds()
             time.sleep(_LOOK_SECONDS)
             busy = (accounting.host_seconds() - before) / _LOOK_SECONDS / (os.cpu_count() or 1)
