@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help setup demo test lint format bench real clean
+.PHONY: help setup demo test lint format bench bench-core real clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -43,6 +43,9 @@ format: .venv/testing ## let ruff rewrite what it can
 
 bench: .venv/testing ## benchmarks (not part of make test)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-core: .venv/testing ## what framing, formats and the meter cost, ns an event
+	$(BIN)/python -m tests.bench core $(ARGS)
 
 real: .venv/testing ## in front of a real engine: ENGINE=vllm (default) or ENGINE=llamacpp
 	ENGINE=$(or $(ENGINE),vllm) $(BIN)/python tests/real/run.py $(ARGS)

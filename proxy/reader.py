@@ -15,8 +15,9 @@ from proxy.formats.event import Reader as EventReader
 from proxy.framing import Framing, Payload, framing_of, is_stream
 from proxy.template import Template, learn
 
-# A stream whose events keep changing shape is parsed to its end.
+# A stream whose events keep changing shape, or tell more than a text, is parsed to its end.
 _MAX_LESSONS = 8
+_LESSONS_LOST = 3  # with each event that tells more
 
 
 class Reader:
@@ -133,17 +134,22 @@ class Reader:
 
     def _learn(self, data: bytes, event: Event) -> None:
         """From a read that is one event: perhaps the next ones need not be parsed."""
-        if self._decoder is None and (event.visible or event.hidden):
+        if self._decoder is not None or not (event.visible or event.hidden):
+            return
+        template = learn(data, self._as_a_whole)
+        if template is None:
+            self._lessons += _LESSONS_LOST
+        else:
             self._lessons += 1
-            template = learn(data, self._as_a_whole)
-            if template is not None:
-                self._template, self.hidden = template, template.hidden
+            self._template, self.hidden = template, template.hidden
 
     def _as_a_whole(self, data: bytes) -> list[Event]:
         """What a read of its own would tell."""
-        reader = Reader(self._event, stateless=False)
-        reader.open(self._content_type, "")
-        return reader.read(data)
+        framing = framing_of(self._content_type)
+        before = self.done, self.failed
+        events = self._events(framing.feed(data)) if framing is not None else []
+        self.done, self.failed = before
+        return events
 
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")

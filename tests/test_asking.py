@@ -6,7 +6,7 @@ import gzip
 import orjson
 import pytest
 from clients import post
-from proxy_rig import play, proxying
+from proxy_rig import Clock, play, proxying
 from upstreams import EVENTS, ScriptedUpstream, Visit, answering, chunk, sized
 
 from proxy import asking
@@ -240,5 +240,30 @@ def test_memory_of_who_refuses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
                 assert (await client.ask(post(CHAT, body))).status == 200
             again = [True, False]
             assert asked == [*again, *again, False, *again, False, *again]
+
+    play(main)
+
+
+def test_time_begins_when_an_upload_is_complete() -> None:
+    async def main() -> None:
+        async def script(visit: Visit) -> None:
+            await visit.hear()
+            clock.now += 2
+            visit.say(sized(b"{}"))
+            await visit.gone()
+
+        clock = Clock()
+        async with (
+            ScriptedUpstream(script) as upstream,
+            proxying(upstream.port, clock=clock) as proxy,
+        ):
+            client = await proxy.client()
+            head = b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n"
+            client.send(head, b"Content-Type: multipart/form-data; boundary=x\r\n\r\n")
+            await proxy.records.begun()
+            clock.now += 60
+            client.send(b"--")
+            assert (await client.answer()).status == 200
+            assert (await proxy.records.end())["headers_seconds"] == 2
 
     play(main)

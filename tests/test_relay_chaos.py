@@ -116,7 +116,7 @@ def test_nobody_gets_anothers_bytes_and_nothing_is_left_over(seed: int) -> None:
                 await asyncio.sleep(0)
             seen = sum((guest.seen for guest in guests), Counter())
             assert set(seen) == {"200 whole", "200 cut", "502 whole"}
-            ends = proxy.records.kind("end")
+            ends = await proxy.records.ends()
             assert len(ends) == len(proxy.records.kind("begin"))
             assert len({end["id"] for end in ends}) == len(ends)
             assert len(ends) >= sum(seen.values())

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 import pytest
 from clients import RawClient, get, post
-from proxy_rig import play, promptly, proxying
+from proxy_rig import Clock, play, promptly, proxying
 from upstreams import EVENTS, ScriptedUpstream, Silent, Visit, answering, chunk, sized
 
 CHAT = b"/v1/chat/completions"
@@ -53,6 +53,23 @@ def test_upstream_sees_a_client_leave_within_a_quarter_of_a_second(
             assert end["outcome"] == "client_closed"
             assert ("ttft_seconds" in end) == (b"Hi" in said)
             assert not proxy.listening.state.tasks
+
+    play(main)
+
+
+def test_exchange_that_the_client_gave_up_lasted_until_then() -> None:
+    async def main() -> None:
+        clock, script = Clock(), Silent()
+        async with (
+            ScriptedUpstream(script) as upstream,
+            proxying(upstream.port, clock=clock) as proxy,
+        ):
+            client = await proxy.client()
+            client.send(STREAM)
+            await script.asked.wait()
+            clock.now += 3
+            client.leave()
+            assert (await proxy.records.end())["duration_seconds"] == 3
 
     play(main)
 

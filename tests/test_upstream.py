@@ -1,13 +1,10 @@
 """The pool of connections behind httpx's transport interface, over real sockets."""
 
 import asyncio
-import socket
-import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
-import trustme
 from proxy_rig import Clock, play
 from upstreams import ScriptedUpstream, Visit, answering, chunk, sized
 
@@ -134,7 +131,7 @@ def test_connection_that_the_server_dropped_is_not_used() -> None:
 @pytest.mark.parametrize("how", [Visit.close, Visit.reset])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_request_on_a_stale_connection_is_sent_once_more(
-    method: str, how: type[Visit.close]
+    method: str, how: Callable[[Visit], None]
 ) -> None:
     """The server closes just when the request comes."""
 
@@ -257,81 +254,5 @@ def test_request_that_is_given_up_closes_its_connection() -> None:
             await asked.wait()
             fetching.cancel()
             await gone.wait()
-
-    play(main)
-
-
-def test_times_of_new_connections_are_told_and_so_are_failures() -> None:
-    async def main() -> None:
-        told: list[float | None] = []
-        transport = Transport(Clock(), 4.0, connected=told.append)
-        async with answering(sized(b"x")) as upstream:
-            await fetch(transport, request(upstream.port))
-            await fetch(transport, request(upstream.port))
-        with pytest.raises(httpx.ConnectError):
-            await fetch(transport, request(upstream.port))
-        with pytest.raises(httpx.ConnectError):
-            await fetch(transport, httpx.Request("GET", "http://no-such-host.invalid/"))
-        assert told == [0.0, None, None]
-
-    play(main)
-
-
-def test_connection_that_does_not_come_in_time_is_a_timeout() -> None:
-    async def main() -> None:
-        with socket.socket() as full:
-            full.bind(("127.0.0.1", 0))
-            full.listen(0)
-            waiting = [socket.socket() for _ in range(4)]  # the queue is full then
-            for sock in waiting:
-                sock.setblocking(False)
-                sock.connect_ex(full.getsockname())
-            told: list[float | None] = []
-            transport = Transport(Clock(), 4.0, connected=told.append)
-            limits = {"connect": 0.05}
-            with pytest.raises(httpx.ConnectTimeout, match=r"within 0\.05 s"):
-                await fetch(transport, request(full.getsockname()[1], timeout=limits))
-            assert told == [None]
-            for sock in waiting:
-                sock.close()
-
-    play(main)
-
-
-def test_tls_upstream_is_believed_only_with_its_own_authority() -> None:
-    authority = trustme.CA()
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(server)
-    client = ssl.create_default_context()
-    authority.configure_trust(client)
-
-    async def main() -> None:
-        async def script(visit: Visit) -> None:
-            while True:
-                await visit.hear()
-                visit.say(sized(b"x" * 300_000))
-
-        async with ScriptedUpstream(script, server) as upstream:
-            strict = Transport(Clock(), 4.0)
-            with pytest.raises(httpx.ConnectError, match="certificate"):
-                await fetch(strict, request(upstream.port, scheme="https"))
-            trusting = Transport(Clock(), 4.0, client)
-            for _ in range(2):
-                got = await fetch(trusting, request(upstream.port, scheme="https"))
-                assert got == b"x" * 300_000
-            await trusting.aclose()
-
-    play(main)
-
-
-def test_tls_is_not_spoken_to_a_server_that_speaks_none() -> None:
-    async def main() -> None:
-        async def script(visit: Visit) -> None:
-            visit.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            await visit.gone()
-
-        async with ScriptedUpstream(script) as upstream:
-            with pytest.raises(httpx.ConnectError):
-                await fetch(Transport(Clock(), 4.0), request(upstream.port, scheme="https"))
 
     play(main)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ LEAVE_AFTER = (5, 60)  # events with output
 LOG_SECONDS = 10.0  # for the last line of a round to be written
 QUIET_SECONDS = 0.4  # many times the time per token of both engines
 SETTLE_SECONDS = 30.0
+WATCH_SECONDS = 0.005
 
 TOPICS = ("the sea", "a lighthouse", "bread", "the night train", "a clockmaker", "winter", "bees")
 
@@ -27,13 +29,18 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Round:
-    """`told[i]` and `lines[i]` are the same stream, as the client and as the log saw it."""
+    """`told[i]` and `lines[i]` are the same stream, as the client and as the log saw it.
+
+    `held_up` is the longest time, in seconds, that this process could not run though it wanted
+    to: as long may the proxy have waited, and the engine too.
+    """
 
     interface: str
     concurrency: int
     told: list[Told]
     lines: list[Line]
     moved: Counters
+    held_up: float
 
 
 @dataclass(frozen=True)
@@ -72,10 +79,11 @@ class Bench:
     async def measure(self, interface: str, concurrency: int) -> Round:
         asks = self.spread(f"{interface}-{concurrency}", STREAMS)
         before = await self.counters()
-        told = await at_once(self.engine.interfaces[interface], self.clients, asks, concurrency)
+        with watching_hold_ups() as held_up:
+            told = await at_once(self.engine.interfaces[interface], self.clients, asks, concurrency)
         lines = await self.lines([ask.request_id for ask in asks])
         moved = moved_between(before, await self.counters())
-        return Round(interface, concurrency, told, lines, moved)
+        return Round(interface, concurrency, told, lines, moved, max(held_up))
 
     async def warm_up(self, interface: str) -> None:
         """First requests pay for caches and connections on all sides; nobody compares them."""
@@ -118,6 +126,24 @@ class Bench:
             if found.keys() >= set(request_ids) or time.monotonic() > deadline:
                 return [found.get(one, {"request_id": one}) for one in request_ids]
             await asyncio.sleep(0.1)
+
+
+@contextmanager
+def watching_hold_ups() -> Iterator[list[float]]:
+    """Hold-ups of this process within the block, in seconds."""
+    held_up = [0.0]
+
+    async def watch() -> None:
+        while True:
+            due = time.monotonic() + WATCH_SECONDS
+            await asyncio.sleep(WATCH_SECONDS)
+            held_up.append(time.monotonic() - due)
+
+    watcher = asyncio.ensure_future(watch())
+    try:
+        yield held_up
+    finally:
+        watcher.cancel()
 
 
 def prompt(number: int) -> str:

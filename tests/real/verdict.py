@@ -30,7 +30,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Row:
-    """One round, judged. Times are means in seconds."""
+    """One round, judged. Times are in seconds, those of the pairs are means."""
 
     interface: str
     concurrency: int
@@ -39,6 +39,7 @@ class Row:
     output_tokens: Pair
     ttft: Pair
     tpot: Pair
+    held_up: float
     missed: list[str]
 
 
@@ -76,6 +77,7 @@ def judge(engine: Engine, measured: Round) -> Row:
         output,
         ttft,
         tpot,
+        measured.held_up,
         missed,
     )
 
@@ -160,10 +162,10 @@ def table(rows: Sequence[Row]) -> str:
     """Per round: ours, the engine's and the difference of each number."""
     head = (
         f"{'':<17}{'':>8}{'prompt tokens':^20}{'output tokens':^20}"
-        f"{'mean TTFT, ms':^24}{'time per token, ms':^26}\n"
+        f"{'mean TTFT, ms':^24}{'time per token, ms':^25}{'held up':>9}\n"
         f"{'interface':<12}{'at once':>7}{'streams':>8}{'ours':>7}{'engine':>7}{'diff':>5}"
         f"{'ours':>8}{'engine':>7}{'diff':>5}{'ours':>9}{'engine':>8}{'diff':>7}"
-        f"{'ours':>9}{'engine':>8}{'diff':>8}"
+        f"{'ours':>9}{'engine':>8}{'diff':>8}{'ms':>9}"
     )
     return "\n".join([head, *map(table_line, rows)])
 
@@ -173,7 +175,7 @@ def table_line(row: Row) -> str:
         f"{row.interface:<12}{row.concurrency:>5}{row.streams:>8}"
         f"{tokens(row.prompt_tokens)}{tokens(row.output_tokens)}"
         f"{milliseconds(row.ttft)}{row.ttft.difference * 1e3:>+7.1f}"
-        f"{milliseconds(row.tpot)}{share(row.tpot):>+8.1%}"
+        f"{milliseconds(row.tpot)}{share(row.tpot):>+8.1%}{row.held_up * 1e3:>9.0f}"
         f"  {'missed' if row.missed else 'ok'}"
     )
 
