@@ -44,7 +44,9 @@ def server(
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
-            start_new_session=True,
+            # Not a session of its own: Linux schedules sessions against each other, and an engine
+            # that keeps all processors busy then holds up the proxy for hundreds of milliseconds.
+            process_group=0,
         )
     try:
         wait_until_ready(process, ready, log, seconds)
