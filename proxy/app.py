@@ -189,7 +189,7 @@ def _uvicorn(config: Config, relay: Relay) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        log_level="warning",
+        log_level="critical",
         timeout_keep_alive=_CLIENT_KEEPALIVE_SECONDS,
         timeout_graceful_shutdown=config.drain_seconds,  # type: ignore[arg-type]  # any number
     )

@@ -126,7 +126,20 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
         values = from_file(SETTINGS, content, path) | values
     upstreams = arranged(values.pop("upstreams", ()) + tables)
     _check_files(values)
-    return Config(upstreams=upstreams, buckets=buckets, **values)
+    config = Config(upstreams=upstreams, buckets=buckets, **values)
+    _check_loop(config)
+    return config
+
+
+def _check_loop(config: Config) -> None:
+    """A proxy that is its own upstream would call itself until nothing is left."""
+    ours = {config.host, "127.0.0.1", "localhost", "::1"}
+    for upstream in config.upstreams:
+        if upstream.port == config.port and upstream.host in ours:
+            raise SettingError(
+                f"upstream: {upstream.url} is where this proxy listens itself: give the engine's "
+                "address, or choose another port with --port"
+            )
 
 
 def _toml(path: Path) -> dict[str, Any]:

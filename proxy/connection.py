@@ -15,6 +15,9 @@ from proxy.answer import Answer
 from proxy.probes import probe
 
 Clock = Callable[[], float]
+# A kept connection that is lost later than this after a request had taken it: a crash that the
+# request may have caused is not to be repeated.
+_STALE_SECONDS = 1.0
 # How servers write the sizes of chunks that a token stream has.
 _SIZES = {b"%x" % size: size for size in range(1, 1 << 12)}
 
@@ -60,6 +63,7 @@ class Connection(asyncio.Protocol):
         self.status = 0
         self.reason = b""
         self.headers: list[tuple[bytes, bytes]] = []
+        self._asked_at = 0.0
         self.arrived = 0.0  # the last read
         self.head_at = 0.0  # the one that completed the head
 
@@ -117,10 +121,15 @@ class Connection(asyncio.Protocol):
             return
         if exc is None and self._started and not self._framed and not answer.complete:
             answer.finish(self._clock())  # the end of the connection is the end of the body
-        elif self.reused and not self._touched:
+        elif self._is_stale():
             self._fail(StaleConnection())
         else:
             self._fail(_closed(exc))
+
+    def _is_stale(self) -> bool:
+        """Whether it was closed before the request came, so that nobody has worked on that."""
+        early = self._clock() - self._asked_at < _STALE_SECONDS
+        return self.reused and not self._touched and early
 
     def pause_writing(self) -> None:
         self._writable = asyncio.get_running_loop().create_future()
@@ -202,8 +211,8 @@ class Connection(asyncio.Protocol):
         self._head = asyncio.get_running_loop().create_future()
         if self.lost:
             raise StaleConnection if self.reused else _closed(None)
+        self._asked_at = self._active = self._clock()
         if idle is not None:
-            self._active = self._clock()
             self._watch(idle)
         if len(body) <= _ONE_WRITE_BYTES:
             self.write(head + body)

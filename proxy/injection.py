@@ -11,6 +11,7 @@ import re
 import orjson
 
 from proxy.framing import MAX_EVENT_BYTES, Blocks, payload
+from proxy.jsontext import is_heavy
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -27,6 +28,8 @@ def ask_usage(body: bytes) -> bytes | None:
         comma = b"" if head.rstrip().endswith(b"{") else b","
         added = b'%b"stream_options":%b' % (comma, _ASKED.encode())
         return head + added + brace + tail if brace else None
+    if is_heavy(body):
+        return None
     try:
         source = body.decode()
         start, end, before = _place(source, "stream_options")

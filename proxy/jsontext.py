@@ -84,8 +84,20 @@ class Elements:
         return [element] if fits else []
 
 
-# What the formats look for at the top of an answer. A quote inside a JSON string is escaped, so
-# `"usage":` in the raw text is a key.
+# More values than this take so long to parse that every stream would wait.
+_MAX_VALUES = 50_000
+_SURELY_LIGHT_BYTES = 256 << 10
+
+
+def is_heavy(text: bytes) -> bool:
+    """Whether parsing a JSON text would hold the event loop up. A long string is not heavy."""
+    if len(text) <= _SURELY_LIGHT_BYTES:
+        return False
+    return text.count(b",") + text.count(b"[") + text.count(b"{") > _MAX_VALUES
+
+
+# What the formats look for at the top of a request or an answer. A quote inside a JSON string is
+# escaped, so `"usage":` in the raw text is a key.
 _KEYS = (
     "details",
     "done",
@@ -98,6 +110,7 @@ _KEYS = (
     "metrics",
     "model",
     "modelVersion",
+    "n",
     "object",
     "prompt_eval_cached_count",
     "prompt_eval_count",
@@ -106,6 +119,8 @@ _KEYS = (
     "status",
     "stop",
     "stop_type",
+    "stream",
+    "stream_options",
     "time_info",
     "timings",
     "tokens_evaluated",

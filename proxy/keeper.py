@@ -212,7 +212,7 @@ def _uvicorn(app: Starlette) -> uvicorn.Config:
         http="httptools",
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="critical",
         access_log=False,
         server_header=False,
         date_header=False,

@@ -303,8 +303,8 @@ class Meter:
         return self.learned.output(self.characters, self.events) if exact is None else exact
 
     def _estimate(self) -> int | None:
-        """Tokens by the text's length."""
-        if not self.events:
+        """Tokens by the text's length; None where some of the text was not read."""
+        if not self.events or self._reader.unread:
             return None
         if not self.stream:
             return self.learned.whole(self.characters)

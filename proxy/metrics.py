@@ -223,7 +223,7 @@ class Metrics:
 
     def _define_upstreams(self) -> None:
         self.upstream_up = self._gauge(
-            "upstream_up", "upstream", "Whether the last connect or health probe worked."
+            "upstream_up", "upstream", "Whether the last connection to it could be made."
         )
         self.upstream_info = self._gauge(
             "upstream_info",
@@ -238,7 +238,8 @@ class Metrics:
         self.overhead = self._histogram(
             "overhead_seconds",
             "upstream",
-            "The proxy's own delay: from a chunk read to the chunk handed to the client's socket.",
+            "The proxy's own delay: from a chunk read to the chunk handed to the client's socket. "
+            "A sample: one chunk of each stream four times a second.",
             buckets.OWN_DELAY,
         )
         self.event_loop_lag = self._histogram(

@@ -27,9 +27,10 @@ from proxy.exchange import Exchange
 from proxy.formats import OTHER, interface
 from proxy.formats.event import Call, Interface
 from proxy.formats.figures import in_head
-from proxy.framing import media_type
+from proxy.framing import EDGE_BYTES, media_type
 from proxy.headers import Fields, to_client, to_upstream
 from proxy.injection import Withdrawal
+from proxy.jsontext import edges, is_heavy
 from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
 from proxy.routing import Way, route
@@ -290,6 +291,8 @@ def _call(face: Interface, body: bytes | None, path: str) -> Call:
     """What the request asks for, as far as its body can be read."""
     parsed = None
     if face is not OTHER and body:
+        if is_heavy(body):
+            body = edges(body[:EDGE_BYTES], body[-EDGE_BYTES:])
         # What is no JSON is forwarded as it is: the upstream says what it thinks of it.
         with contextlib.suppress(orjson.JSONDecodeError):
             parsed = orjson.loads(body)

@@ -48,7 +48,7 @@ def ask(url: str, query: str) -> float | None:
     """The one value of a query; None while there is none."""
     try:
         answer = httpx.get(f"{url}/api/v1/query", params={"query": query}).json()
-    except httpx.TransportError:  # it is starting
+    except (httpx.TransportError, ValueError):  # it is starting
         return None
     found: list[Any] = answer["data"]["result"] if answer["status"] == "success" else []
     return float(found[0]["value"][1]) if found else None

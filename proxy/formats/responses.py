@@ -18,6 +18,7 @@ from proxy.formats.event import (
     text,
     written,
 )
+from proxy.formats.figures import in_chunk
 from proxy.formats.prompt import prompt
 from proxy.formats.usage import usage
 
@@ -78,7 +79,9 @@ def event(payload: dict[str, JSON], name: str) -> Event | None:
         return Event(visible=_item_name(mapping(payload.get("item"))))
     response = payload.get("response")
     if isinstance(response, dict):
-        return _response(response, kind)
+        found = _response(response, kind)
+        found.engine = in_chunk(payload)  # llama.cpp
+        return found
     if payload.get("object") == "response":
         return _response(payload, "response.completed" if _ended(payload) else "")
     return Event(error=True) if is_error(payload, name) else None
