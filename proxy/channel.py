@@ -45,6 +45,7 @@ class Output(TypedDict, total=False):
     tokens: int  # output tokens, exact or estimated, since the last record; may be 0
     characters: int  # of output, since the last record
     gaps: list[float]  # chunk gaps, seconds
+    held: bool  # the client takes no bytes (any more or again); absent where that did not change
 
 
 class End(TypedDict, total=False):

@@ -6,7 +6,7 @@ from typing import Any, cast
 from proxy.channel import Begin, End, Output
 from proxy.formats.event import Call, Interface
 from proxy.headers import Fields
-from proxy.meter import Meter, Outcome
+from proxy.meter import Meter, Outcome, Progress
 from proxy.tokens import Learned, Totals
 
 _REQUEST_ID = re.compile(r"[\x20-\x7e]{1,128}")
@@ -28,9 +28,11 @@ class Exchange:
     """
 
     __slots__ = (
+        "_held_told",
         "answered",
         "call",
         "code",
+        "held",
         "meter",
         "moved",
         "number",
@@ -70,6 +72,7 @@ class Exchange:
         self.meter = Meter(call, call.reader or interface.event, learned, t0, stall_seconds)
         self.code: int | None = None  # the status that the client saw
         self.answered = False  # by a 2xx
+        self.held = self._held_told = False  # the client takes no bytes
         self.moved = False  # something is new since the last progress record
         # Only the line that proves something better changes it.
         self.outcome = Outcome.ABORTED
@@ -101,9 +104,13 @@ class Exchange:
         """What moved since the last such record; None if nothing did."""
         self.moved = False
         meter = self.meter
-        moved = meter.progress() if self.answered and meter.stream else None
-        if moved is None:
+        if not (self.answered and meter.stream):
             return None
+        moved = meter.progress()
+        if moved is None:
+            if self.held == self._held_told:
+                return None
+            moved = Progress(0, 0, [], first=False, visible=False)
         record: Output = {
             "kind": "output",
             "id": self.number,
@@ -119,6 +126,8 @@ class Exchange:
             record["first_at"] = meter.first_at
         if moved.visible and meter.ttfv is not None:
             record["ttfv_seconds"] = meter.ttfv
+        if self.held != self._held_told:
+            record["held"] = self._held_told = self.held
         return record
 
     def end(self) -> End:

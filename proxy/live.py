@@ -38,6 +38,7 @@ class Exchange:
     ttfv_seconds: float | None = None
     tokens: int = 0  # told of so far
     characters: int = 0
+    held: bool = False  # the client takes no bytes
     group: "_Group | None" = field(default=None, repr=False)
 
     def take(self, record: Output) -> None:
@@ -46,6 +47,7 @@ class Exchange:
         self.characters += record.get("characters") or 0
         self.last_at = record.get("last_at") or self.last_at
         self.first_at = record.get("first_at", self.first_at)
+        self.held = record.get("held", self.held)
         self.ttft_seconds = record.get("ttft_seconds", self.ttft_seconds)
         self.ttfv_seconds = record.get("ttfv_seconds", self.ttfv_seconds)
 
@@ -170,11 +172,17 @@ class Live:
         )
 
     def stalled(self, now: float, stall_seconds: float) -> Counter[tuple[str, str]]:
-        """Streams that were silent for longer since their last output, by upstream and label."""
+        """Streams that were silent for longer since their last output, by upstream and label.
+
+        Not those whose client takes no bytes: that is no stall of the server.
+        """
         return Counter(
             (stream.upstream, self.label(stream))
             for stream in self
-            if stream.stream and stream.last_at is not None and now - stream.last_at > stall_seconds
+            if stream.stream
+            and not stream.held
+            and stream.last_at is not None
+            and now - stream.last_at > stall_seconds
         )
 
     def label(self, exchange: Exchange) -> str:

@@ -248,7 +248,7 @@ class Relay:
             else:
                 _look(meter, data, at)
 
-        hold = Hold(stream, meter, clock)
+        hold = Hold(stream, exchange, ledger, clock)
         client.on_full(hold.begin, hold.end)
         try:
             await stream.pour(sink)
@@ -265,11 +265,12 @@ class Relay:
 class Hold:
     """Stops reading the upstream while the client takes no bytes, and times that."""
 
-    __slots__ = ("_answer", "_clock", "_meter", "_since")
+    __slots__ = ("_answer", "_clock", "_exchange", "_ledger", "_since")
 
-    def __init__(self, answer: Answer, meter: Meter, clock: Clock) -> None:
+    def __init__(self, answer: Answer, exchange: Exchange, ledger: Ledger, clock: Clock) -> None:
         self._answer = answer
-        self._meter = meter
+        self._exchange = exchange
+        self._ledger = ledger
         self._clock = clock
         self._since: float | None = None
 
@@ -278,13 +279,20 @@ class Hold:
         if self._since is None:
             self._since = self._clock()
             self._answer.pause()
+            self._tell(True)
 
     def end(self) -> None:
         """It takes bytes again, or nothing more is to come."""
         if self._since is not None:
-            self._meter.waited(self._clock() - self._since)
+            self._exchange.meter.waited(self._clock() - self._since)
             self._since = None
             self._answer.resume()
+            self._tell(False)
+
+    def _tell(self, held: bool) -> None:
+        self._exchange.held = held
+        if not self._exchange.moved:
+            self._ledger.moved(self._exchange)
 
 
 def _call(face: Interface, body: bytes | None, path: str) -> Call:

@@ -180,3 +180,10 @@ def test_a_request_log_needs_a_folder_that_is_there(tmp_path: Path) -> None:
     assert load({**URL, "log_requests": str(tmp_path / "log")}, {}).log_requests
     assert load({**URL, "log_requests": "-"}, {}).log_requests == "-"
     assert load({**URL, "log_requests": "off"}, {}).log_requests is None
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://localhost:8080/v1"])
+def test_a_proxy_that_is_its_own_upstream_is_refused(url: str) -> None:
+    with pytest.raises(SettingError, match="listens itself"):
+        load({"upstream": url}, {})
+    load({"upstream": url, "port": "8081"}, {})

@@ -190,3 +190,18 @@ def test_what_is_told_on_the_way_adds_up_to_the_end() -> None:
         None,
     ]
     assert told[-1]["last_at"] == end["last_at"]
+
+
+def test_a_client_that_takes_no_bytes_is_told_once_and_again_when_it_does() -> None:
+    exchange = opened()
+    headed(exchange)
+    arrived(exchange, (100, said("a")))
+    assert "held" not in (exchange.progress() or {})
+    exchange.held = True
+    told = exchange.progress()
+    assert told is not None and (told["held"], told["tokens"], told["gaps"]) == (True, 0, [])
+    assert exchange.progress() is None
+    exchange.held = False
+    told = exchange.progress()
+    assert told is not None and told["held"] is False
+    assert exchange.progress() is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.jsontext import MAX_ELEMENT_BYTES, Elements, edges
+from proxy.jsontext import MAX_ELEMENT_BYTES, Elements, edges, is_heavy
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -106,3 +106,10 @@ def test_ends_of_a_long_text_in_an_answer_add_no_keys(text: str, first: int, las
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_any_bytes_are_taken(head: bytes, tail: bytes) -> None:
     edges(head + b'"usage":' + tail, tail)
+
+
+def test_many_values_are_heavy_and_one_long_text_is_not() -> None:
+    assert is_heavy(b"[" + b"1," * 300_000 + b"1]")
+    assert is_heavy(b"[" + b"[]," * 200_000 + b"[]]")
+    assert not is_heavy(b'{"image":"' + b"A" * 5_000_000 + b'"}')
+    assert not is_heavy(b"[" + b"1," * 1000 + b"1]")

@@ -204,3 +204,12 @@ def test_giving_up_reads_no_more() -> None:
     meter.read(said("c"), 6000.0)
     meter.end(6000.0)
     assert (meter.events, meter.chunks, meter.decode_rate(3)) == (2, 3, (None, "malformed"))
+
+
+def test_text_that_was_not_read_is_not_estimated() -> None:
+    played = play([(100, said("a")), (200, b"data: " + b"x" * (1 << 21)), (300, DONE)])
+    assert (played.skipped, played.totals.output, played.totals.source) == (
+        "too_large",
+        None,
+        "none",
+    )
