@@ -116,3 +116,19 @@ def test_writer_waits_while_the_socket_is_full_and_no_longer_than_the_connection
         assert b"lost" not in talk.wire.written
 
     talk(main)
+
+
+def test_kept_connection_that_worked_on_a_request_before_it_was_lost_is_not_stale() -> None:
+    """The request may be what killed the upstream: it is not sent again."""
+
+    async def main(talk: Talk) -> None:
+        await hear(talk, sized(b""))
+        talk.answer.close()
+        asking = asyncio.ensure_future(talk.ask())
+        await asyncio.sleep(0)
+        talk.clock.now += 2
+        talk.connection.connection_lost(None)
+        with pytest.raises(httpx.ReadError):
+            await asking
+
+    talk(main)

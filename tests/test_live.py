@@ -161,3 +161,11 @@ def test_invented_models_leave_nothing_behind(live: Live) -> None:
         stream = started(live, 1, number, at=float(number), model=f"invented-{number}")
         live.end(stream, end(number, at=number + 0.5))
     assert len(live._groups) < 1000
+
+
+def test_a_stream_whose_client_takes_no_bytes_is_not_stalled(live: Live) -> None:
+    stream = started(live, 1, 1, at=10.0)
+    moved(live, stream, output(1, 20.0, held=True))
+    assert live.stalled(now=30.0, stall_seconds=2.0) == {}
+    moved(live, stream, output(1, 20.0, held=False))
+    assert live.stalled(now=30.0, stall_seconds=2.0) == {("up", "m"): 1}
