@@ -96,7 +96,7 @@ class Worker:
         self,
         path: str,
         slot: int,
-        collect: Callable[[], None],
+        collect: Callable[[], float | None],
         snapshot: Callable[[], list[Record]],
     ) -> Sender:
         self._outlet = Sender(path, slot, snapshot, collect)

@@ -1,6 +1,6 @@
 """What a worker tells the keeper: exchanges that began, moved and ended, and its own delays.
 
-On the path of a chunk there is only a list append; the rest is done a few times a second.
+On the path of a chunk there is only a flag to look at; the rest is done a few times a second.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,12 @@ class Outlet(Protocol):
         ...
 
 
-Open = Callable[[Callable[[], None], Callable[[], list[Record]]], Outlet]
+Open = Callable[[Callable[[], float | None], Callable[[], list[Record]]], Outlet]
+
+# Exchanges whose progress is told in one go, and the time for chunks until the next go.
+_AT_ONCE = 40
+_SOON_SECONDS = 0.005
+_ROUND_SECONDS = 0.25
 
 
 class Ledger:
@@ -35,7 +40,8 @@ class Ledger:
 
     def __init__(self, outlet: Open) -> None:
         self._running: dict[int, Exchange] = {}
-        self._moved: list[Exchange] = []
+        self._moved: dict[Exchange, None] = {}  # since they were last told of
+        self._round: list[Exchange] = []  # those among them that are told of now
         self._lag: list[float] = []
         self._overhead: dict[str, list[float]] = {}
         self._servers: dict[str, str] = {}
@@ -49,13 +55,13 @@ class Ledger:
     def moved(self, exchange: Exchange) -> None:
         """A chunk of it arrived, the first since the last batch."""
         exchange.moved = True
-        self._moved.append(exchange)
+        self._moved[exchange] = None
         self._outlet.wake()
 
     def end(self, exchange: Exchange) -> None:
         """It is over."""
         if exchange.moved:
-            self._moved.remove(exchange)
+            self._moved.pop(exchange, None)
         self._progress(exchange)  # its end may have completed an event
         del self._running[exchange.number]
         self._outlet.put(exchange.end())
@@ -91,13 +97,23 @@ class Ledger:
     def _identity(upstream: str, name: str) -> Identity:
         return {"kind": "identity", "upstream": upstream, "server": name[:128]}
 
-    def collect(self) -> None:
-        """Put what moved since the last batch."""
-        moved, self._moved = self._moved, []
-        for exchange in moved:
-            self._progress(exchange)
+    def collect(self) -> float | None:
+        """Put some of what moved since the last batch; seconds until the rest, None if all is told.
+
+        A thousand records in one go would stop all streams for 10 ms.
+        """
+        if not self._round:
+            self._round = list(self._moved)
+            self._moved = {}
+        told, self._round = self._round[:_AT_ONCE], self._round[_AT_ONCE:]
+        for exchange in told:
+            if exchange.moved:  # else it has ended since
+                self._progress(exchange)
         if self._lag or any(self._overhead.values()):
             self._outlet.put(self._delays())
+        if self._round:
+            return _SOON_SECONDS
+        return _ROUND_SECONDS if self._moved else None
 
     def _delays(self) -> Delays:
         record: Delays = {"kind": "delays", "lag": self._lag, "overhead": {}}

@@ -29,7 +29,8 @@ class Sender(asyncio.Protocol):
         path: of the keeper's Unix socket.
         worker: the worker's slot.
         snapshot: a begin for each exchange that is in flight.
-        collect: called just before records are sent, to put those that are only made then.
+        collect: called just before records are sent, to put those that are only made then; gives
+            the seconds until it wants to be called again, None for when there is something.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Sender(asyncio.Protocol):
         path: str,
         worker: int,
         snapshot: Callable[[], list[Record]],
-        collect: Callable[[], None],
+        collect: Callable[[], float | None],
     ) -> None:
         self._path = path
         self._state: State
@@ -131,12 +132,13 @@ class Sender(asyncio.Protocol):
         self._flush()
 
     def _flush(self) -> None:
+        again = None
         try:
-            self._collect()
+            again = self._collect()
         finally:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = None
+            self._timer = self._loop.call_later(again, self._flush) if again else None
         if self._transport is not None and not self._paused:
             self._send()
 

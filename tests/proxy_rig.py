@@ -71,7 +71,9 @@ class Clock:
 class Records:
     """An outlet that keeps everything, and that can be waited for."""
 
-    def __init__(self, collect: Callable[[], None], snapshot: Callable[[], list[Record]]) -> None:
+    def __init__(
+        self, collect: Callable[[], float | None], snapshot: Callable[[], list[Record]]
+    ) -> None:
         self.collect = collect
         self.snapshot = snapshot
         self.all: list[Record] = []
@@ -182,7 +184,9 @@ async def proxying(
     ]
     outlets: list[Records] = []
 
-    def outlet(collect: Callable[[], None], snapshot: Callable[[], list[Record]]) -> Records:
+    def outlet(
+        collect: Callable[[], float | None], snapshot: Callable[[], list[Record]]
+    ) -> Records:
         outlets.append(Records(collect, snapshot))
         return outlets[0]
 

@@ -16,7 +16,9 @@ from proxy.meter import Outcome
 class Outlet:
     """Keeps what it is given."""
 
-    def __init__(self, collect: Callable[[], None], snapshot: Callable[[], list[Record]]) -> None:
+    def __init__(
+        self, collect: Callable[[], float | None], snapshot: Callable[[], list[Record]]
+    ) -> None:
         self.collect = collect
         self.snapshot = snapshot
         self.records: list[Any] = []
@@ -42,7 +44,9 @@ class Desk:
         self.ledger = Ledger(self._open)
         self.outlet = self.outlets[0]
 
-    def _open(self, collect: Callable[[], None], snapshot: Callable[[], list[Record]]) -> Outlet:
+    def _open(
+        self, collect: Callable[[], float | None], snapshot: Callable[[], list[Record]]
+    ) -> Outlet:
         self.outlets.append(Outlet(collect, snapshot))
         return self.outlets[-1]
 
@@ -187,3 +191,26 @@ def test_delays_are_collected() -> None:
     assert desk.outlet.take() == [{"kind": "delays", "lag": [], "overhead": {"slow": [0.003]}}]
     desk.outlet.collect()
     assert desk.outlet.take() == []
+
+
+def test_many_that_moved_are_told_of_in_turns_and_each_once_a_round() -> None:
+    desk = Desk()
+    exchanges = [desk.begun(number) for number in range(1, 101)]
+    for exchange in exchanges:
+        arrived(exchange, (100, said("a")))
+        desk.ledger.moved(exchange)
+    turns, waits = [], []
+    for _ in range(3):
+        waits.append(desk.outlet.collect())
+        turns.append(kinds(desk.outlet.take()))
+        if len(turns) == 1:  # one that has been told of moves again: that is for the next round
+            arrived(exchanges[0], (200, said("b")))
+            desk.ledger.moved(exchanges[0])
+            exchanges[99].outcome = Outcome.CLIENT_CLOSED
+            desk.ledger.end(exchanges[99])
+            assert kinds(desk.outlet.take()) == ["output 100", "end 100"]
+    assert [len(turn) for turn in turns] == [40, 40, 19]
+    assert len({kind for turn in turns for kind in turn}) == 99
+    assert waits[0] == waits[1] and waits[2] is not None and waits[2] > (waits[0] or 0)
+    assert desk.outlet.collect() is None
+    assert kinds(desk.outlet.take()) == ["output 1"]

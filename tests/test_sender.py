@@ -23,7 +23,7 @@ def nothing() -> None:
 class Worker:
     """A sender, and the exchanges that it has in flight."""
 
-    def __init__(self, path: Path, collect: Callable[[], None] = nothing) -> None:
+    def __init__(self, path: Path, collect: Callable[[], float | None] = nothing) -> None:
         self.begun: list[Record] = []
         self.sender = Sender(str(path), 3, lambda: self.begun, collect)
         self.sender.start()
@@ -244,5 +244,26 @@ def test_closing_ends_with_a_keeper_that_does_not_read(tmp_path: Path, new_loop:
         await worker.sender.close(0.05)
         await until(lambda: worker.sender._transport is None)
         unix.close()
+
+    run(new_loop, script())
+
+
+@each_loop
+def test_who_has_more_to_put_is_called_again(tmp_path: Path, new_loop: NewLoop) -> None:
+    left: list[Record] = [end(1, 1.0), end(2, 2.0), end(3, 3.0)]
+
+    async def script() -> None:
+        ear = await Ear().at(tmp_path / "s")
+
+        def collect() -> float | None:
+            if left:
+                worker.sender.put(left.pop(0))
+            return 0.001 if left else None
+
+        worker = Worker(tmp_path / "s", collect)
+        await until(lambda: len(ear.records) == 4)
+        assert ear.records == [READY, end(1, 1.0), end(2, 2.0), end(3, 3.0)]
+        await worker.sender.close()
+        ear.receiver.close()
 
     run(new_loop, script())
