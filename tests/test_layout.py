@@ -24,6 +24,7 @@ TOP_LEVEL = {
     "Makefile",
     "README.md",
     "deploy",
+    "docs",
     "grafana",
     "proxy",
     "pyproject.toml",
