@@ -28,7 +28,7 @@ from proxy.upstream import Transport
 
 _LAG_SECONDS = 0.25
 # A full collection stops all streams for as long as it takes to look at everything that all of
-# them hold: 10 ms at 1,000. Nothing of an exchange is left in a cycle, so that it can be rare.
+# them hold. Nothing of an exchange is left in a cycle, so that it can be rare.
 _COLLECT = (20_000, 20, 200)
 # Longer than clients and load balancers keep idle connections: who closes first must be they, or
 # a request meets the close on its way.
