@@ -126,13 +126,15 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
         values = from_file(SETTINGS, content, path) | values
     upstreams = arranged(values.pop("upstreams", ()) + tables)
     _check_files(values)
-    config = Config(upstreams=upstreams, buckets=buckets, **values)
-    _check_loop(config)
-    return config
+    return Config(upstreams=upstreams, buckets=buckets, **values)
 
 
-def _check_loop(config: Config) -> None:
-    """A proxy that is its own upstream would call itself until nothing is left."""
+def check_loop(config: Config) -> None:
+    """A proxy that is its own upstream would call itself until nothing is left.
+
+    To be asked once the port is ours: before that the engine may be what listens there. Raises
+    SettingError.
+    """
     ours = {config.host, "127.0.0.1", "localhost", "::1"}
     for upstream in config.upstreams:
         if upstream.port == config.port and upstream.host in ours:

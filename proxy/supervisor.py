@@ -17,7 +17,7 @@ from functools import partial
 
 from proxy import __version__
 from proxy.child import Lifeline, fork
-from proxy.config import Config
+from proxy.config import Config, check_loop
 from proxy.signals import HANDLED, STOPS, Signals
 from proxy.sockets import Sockets, opened
 
@@ -235,6 +235,7 @@ def serve(config: Config, parent: int | None = None) -> int:
     `parent`: a descriptor that becomes readable when the process is gone that this one belongs to.
     """
     with opened(config) as sockets:
+        check_loop(config)
         from proxy.app import run_keeper, run_worker
 
         # What is loaded by now stays shared between the processes, and is never looked through.

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config import SETTINGS, Config, Upstream, load
+from proxy.config import SETTINGS, Config, Upstream, check_loop, load
 from proxy.settings import Setting, SettingError
 
 URL = {"upstream": "http://127.0.0.1:8000"}
@@ -185,5 +185,5 @@ def test_a_request_log_needs_a_folder_that_is_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://localhost:8080/v1"])
 def test_a_proxy_that_is_its_own_upstream_is_refused(url: str) -> None:
     with pytest.raises(SettingError, match="listens itself"):
-        load({"upstream": url}, {})
-    load({"upstream": url, "port": "8081"}, {})
+        check_loop(load({"upstream": url}, {}))
+    check_loop(load({"upstream": url, "port": "8081"}, {}))
