@@ -25,7 +25,7 @@ class Plan:
 
 
 def full() -> Plan:
-    """Twenty minutes; on a busy host up to three times that."""
+    """About ten minutes a round; on a busy host up to twice that."""
     carried = 4000  # chunks a second, whatever the number of streams
     return Plan(
         streams=[
