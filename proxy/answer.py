@@ -6,7 +6,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import httpx
 
@@ -18,10 +18,29 @@ Sink = Callable[[bytes, float, bytes | None], None]
 _EARLY_BYTES = 64 << 10
 
 
+class Shortcut(NamedTuple):
+    """A quicker way for reads of the connection (see `shortcut`).
+
+    `take` gets a read as it comes off the socket, and has `Answer.received` take what it cannot.
+    `last` tells the arrival of the last one.
+    """
+
+    take: Callable[[bytes], None]
+    last: Callable[[], float]
+
+
 class Source(Protocol):
     """What an answer comes over (`connection.Connection`)."""
 
     keep: bool
+
+    def received(self, data: bytes, at: float) -> None:
+        """Take a read, framing and all, and its arrival."""
+        ...
+
+    def shorten(self, way: Shortcut | None) -> None:
+        """See `Answer.shorten`."""
+        ...
 
     def pause_reading(self) -> None:
         """Take no bytes from the socket."""
@@ -88,6 +107,15 @@ class Answer(httpx.AsyncByteStream):
             self.resume()
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
+
+    @property
+    def received(self) -> Callable[[bytes, float], None]:
+        """Takes a whole read of the connection, framing and all, that came at that time."""
+        return self._connection.received
+
+    def shorten(self, way: Shortcut | None) -> None:
+        """Whenever the next read may be one whole chunk, it goes `way`; None: the long way."""
+        self._connection.shorten(way)
 
     def pause(self) -> None:
         """Stop reading from the upstream until `resume`."""

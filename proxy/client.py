@@ -160,6 +160,11 @@ class Client:
             framing.append((b"Connection", b"close"))
         self._transport.write(head(status, reason, [*headers, *framing]))
 
+    @property
+    def takes_framed(self) -> Callable[[bytes], None] | None:
+        """Takes bytes of the body in HTTP's chunked framing; None where it is framed otherwise."""
+        return self._transport.write if self._chunked else None
+
     def write(self, data: bytes, framed: bytes | None = None) -> None:
         """Send bytes of the body, now. Never waits: see `on_full`.
 

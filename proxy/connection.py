@@ -11,15 +11,15 @@ from typing import cast
 import httptools
 import httpx
 
-from proxy.answer import Answer
+from proxy.answer import Answer, Shortcut
 from proxy.probes import probe
 
 Clock = Callable[[], float]
 # A kept connection that is lost later than this after a request had taken it: a crash that the
 # request may have caused is not to be repeated.
-_STALE_SECONDS = 1.0
-# How servers write the sizes of chunks that a token stream has.
-_SIZES = {b"%x" % size: size for size in range(1, 1 << 12)}
+_STALE_SECONDS = 1.0# How servers write the sizes of chunks that a token stream has, and how long such a chunk is.
+SIZES = {b"%x\r\n" % size: size + len(b"%x\r\n\r\n" % size) for size in range(1, 1 << 12)}
+_LONGEST = max(map(len, SIZES))  # of the line with the size
 
 # A request with a body up to this goes out in one write with its head.
 _ONE_WRITE_BYTES = 64 << 10
@@ -36,6 +36,8 @@ class Connection(asyncio.Protocol):
         self._clock = clock
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
+        self._shortcut: Shortcut | None = None
+        self._shortened = False
         self._paused = False
         self._active = 0.0  # when something came or went
         self._writable: asyncio.Future[None] | None = None
@@ -74,17 +76,21 @@ class Connection(asyncio.Protocol):
         probe(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        at = self.arrived = self._active = self._clock()
+        self.received(data, self._clock())
+
+    def received(self, data: bytes, at: float) -> None:
+        """Take a read that came at that time."""
+        self.arrived = self._active = at
         answer = self._answer
         if answer is None:  # nobody asked
             self.cut()
             return
         if self._between_chunks:
             # A read that is just one chunk, as most are, needs no parser, which stays where it is.
-            end = data.find(b"\r\n", 1, 5)
-            if _SIZES.get(data[:end]) == len(data) - end - 4 and data.endswith(b"\r\n"):
+            body = data.find(b"\n", 1, _LONGEST) + 1
+            if SIZES.get(data[:body]) == len(data) and data.endswith(b"\r\n"):
                 try:
-                    answer.take(data[end + 2 : -2], at, data)
+                    answer.take(data[body:-2], at, data)
                 except Exception as mistake:
                     self._fail(mistake)
                 return
@@ -103,6 +109,23 @@ class Connection(asyncio.Protocol):
         if self._ended:
             self._ended = self._between_chunks = False
             answer.finish(at)
+        if self._shortened is not (self._between_chunks and self._shortcut is not None):
+            self._switch()
+
+    def shorten(self, way: Shortcut | None) -> None:
+        """Between chunks, have reads go `way`."""
+        self._shortcut = way
+        self._switch()
+
+    def _switch(self) -> None:
+        if self._between_chunks and self._shortcut is not None:
+            self.data_received = self._shortcut.take  # type: ignore[assignment,method-assign]
+            self._shortened = True
+        elif self._shortened:
+            del self.data_received
+            self._shortened = False
+        if self._transport is not None:
+            self._transport.set_protocol(self)  # it keeps the method that it calls
 
     def _deliver(self, answer: Answer, at: float) -> None:
         if pieces := self._pieces:
@@ -114,6 +137,7 @@ class Connection(asyncio.Protocol):
                 self._fail(mistake)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.shorten(None)
         self.lost = True
         self.resume_writing()
         answer = self._answer
@@ -250,6 +274,8 @@ class Connection(asyncio.Protocol):
         uploading = answer is not None and answer.uploading and self._writable is None
         if self._paused or uploading:  # the upstream waits for the client
             self._active = self._clock()
+        if self._shortcut is not None:
+            self._active = max(self._active, self._shortcut.last())
         left = self._active + idle - self._clock()
         if left <= 0:
             self._fail(httpx.ReadTimeout(f"the upstream was silent for {idle:g} s"))
@@ -271,6 +297,7 @@ class Connection(asyncio.Protocol):
             self._idle = None
         complete = self._answer is not None and self._answer.complete
         self._answer = None
+        self.shorten(None)
         if complete and self.keep and not self.lost and self._writable is None:
             self.resume_reading()
             self.reused = True

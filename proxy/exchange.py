@@ -134,6 +134,7 @@ class Exchange:
         """All of it, now that it is over. Teaches the model's ratios where it was counted."""
         meter = self.meter
         totals = meter.totals()
+        self.t_end = max(self.t_end, meter.last_at)
         if self.outcome is Outcome.COMPLETED and self.answered:
             meter.learn(totals)
         record: dict[str, Any] = {

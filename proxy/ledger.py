@@ -28,6 +28,8 @@ Open = Callable[[Callable[[], float | None], Callable[[], list[Record]]], Outlet
 _AT_ONCE = 40
 _SOON_SECONDS = 0.005
 _ROUND_SECONDS = 0.25
+# A stream that has told its first output is told of in each second round.
+_LATER_ROUNDS = 2
 
 
 class Ledger:
@@ -40,7 +42,10 @@ class Ledger:
 
     def __init__(self, outlet: Open) -> None:
         self._running: dict[int, Exchange] = {}
-        self._moved: dict[Exchange, None] = {}  # since they were last told of
+        # What moved since it was last told of; the later ones are those whose TTFT is told.
+        self._moved: dict[Exchange, None] = {}
+        self._later: dict[Exchange, None] = {}
+        self._rounds = 0
         self._round: list[Exchange] = []  # those among them that are told of now
         self._lag: list[float] = []
         self._overhead: dict[str, list[float]] = {}
@@ -55,13 +60,15 @@ class Ledger:
     def moved(self, exchange: Exchange) -> None:
         """A chunk of it arrived, the first since the last batch."""
         exchange.moved = True
-        self._moved[exchange] = None
+        moved = self._later if exchange.meter.first_told else self._moved
+        moved[exchange] = None
         self._outlet.wake()
 
     def end(self, exchange: Exchange) -> None:
         """It is over."""
         if exchange.moved:
             self._moved.pop(exchange, None)
+            self._later.pop(exchange, None)
         self._progress(exchange)  # its end may have completed an event
         del self._running[exchange.number]
         self._outlet.put(exchange.end())
@@ -103,8 +110,7 @@ class Ledger:
         A thousand records in one go would stop all streams for 10 ms.
         """
         if not self._round:
-            self._round = list(self._moved)
-            self._moved = {}
+            self._begin_round()
         told, self._round = self._round[:_AT_ONCE], self._round[_AT_ONCE:]
         for exchange in told:
             if exchange.moved:  # else it has ended since
@@ -113,7 +119,15 @@ class Ledger:
             self._outlet.put(self._delays())
         if self._round:
             return _SOON_SECONDS
-        return _ROUND_SECONDS if self._moved else None
+        return _ROUND_SECONDS if self._moved or self._later else None
+
+    def _begin_round(self) -> None:
+        self._rounds += 1
+        self._round = list(self._moved)
+        self._moved = {}
+        if self._rounds % _LATER_ROUNDS == 0:
+            self._round += self._later
+            self._later = {}
 
     def _delays(self) -> Delays:
         record: Delays = {"kind": "delays", "lag": self._lag, "overhead": {}}

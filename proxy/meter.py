@@ -5,11 +5,13 @@ Pure: no clock, no I/O; times come in as seconds of one monotonic clock.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import sub
 
 from proxy.formats.event import Call, Event
 from proxy.formats.event import Reader as EventReader
 from proxy.framing import is_stream
 from proxy.reader import Reader
+from proxy.template import Template
 from proxy.tokens import Counts, Learned, Totals
 
 # Client wait over this share of the decode phase makes the rate the client's, not the server's.
@@ -44,7 +46,11 @@ class Meter:
     """One answer, read as it arrives.
 
     Call `head` once, `read` for each read of the upstream in order, `waited` for each time the
-    client held things up, `end` at the end of the body; then `measurement`.
+    client held things up, `end` at the end of the body; then `totals`, `decode_rate` and the rest.
+
+    A read that is like those before costs no call: whoever finds that it `recognises` one, or that
+    it is what the meter `expects`, may instead of `read` put its arrival into `arrivals` and the
+    characters of its output into `lengths`. They are looked at when somebody asks.
 
     Args:
         call: what was asked for.
@@ -63,7 +69,6 @@ class Meter:
         "_finished",
         "_first_characters",
         "_first_tokens",
-        "_first_told",
         "_last_index",
         "_named",
         "_reader",
@@ -75,17 +80,20 @@ class Meter:
         "_wait_at_first",
         "_wait_at_last",
         "_whole",
+        "arrivals",
         "characters",
         "chunks",
         "error",
         "events",
         "finish",
         "first_at",
+        "first_told",
         "gaps",
         "headers_at",
         "hidden",
         "last_at",
         "learned",
+        "lengths",
         "max_gap",
         "model",
         "recognise",
@@ -116,6 +124,8 @@ class Meter:
         self.stream = call.stream  # until the answer's head says what it is
         self.headers_at: float | None = None
 
+        self.arrivals: list[float] = []
+        self.lengths: list[int] = []
         self.chunks = 0
         self.events = 0  # output events
         self.characters = 0
@@ -146,7 +156,7 @@ class Meter:
         self._last_index = 0
 
         self._tokens_told = self._characters_told = 0
-        self._first_told = self._visible_told = False
+        self.first_told = self._visible_told = False  # by `progress`
 
     # --- what comes in --------------------------------------------------------------------------
 
@@ -167,32 +177,52 @@ class Meter:
 
     def read(self, data: bytes, at: float) -> None:
         """One read of the upstream, arrived at `at`."""
+        self.catch_up()
         self.chunks += 1
         self._take(self._reader.read(data), at)
 
+    @property
+    def expects(self) -> Template | None:
+        """What the next read is probably like; None where that cannot be told."""
+        return self._reader.expects
+
     def recognised(self, characters: int, at: float) -> None:
         """Instead of `read`, for a read in which `recognise` found so many characters."""
-        self.chunks += 1
-        self.events += 1
+        self.arrivals.append(at)
+        self.lengths.append(characters)
+
+    def catch_up(self) -> None:
+        """Look at what is in `arrivals` and `lengths`."""
+        arrivals = self.arrivals
+        if not arrivals:
+            return
+        self.chunks += len(arrivals)
+        self.events += len(arrivals)
+        characters = sum(self.lengths)
         self.characters += characters
         if self._reader.hidden:
             self.hidden += characters
-        gap = at - self.last_at
-        if self.wait != self._wait_at_last or not 0 < gap <= self._stall or not self._reads:
-            self._output_read(at)
-            return
-        self._reads += 1
-        self.gaps.append(gap)
-        if gap > self.max_gap:
-            self.max_gap = gap
-        self.last_at = at
+        gaps = list(map(sub, arrivals, [self.last_at, *arrivals]))
+        waited = self.wait != self._wait_at_last
+        if self._reads and not waited and 0 < min(gaps) and (longest := max(gaps)) <= self._stall:
+            self._reads += len(gaps)
+            self.gaps += gaps
+            self.max_gap = max(self.max_gap, longest)
+            self.last_at = arrivals[-1]
+        else:
+            for at in arrivals:
+                self._output_read(at)
+        arrivals.clear()
+        self.lengths.clear()
 
     def waited(self, seconds: float) -> None:
         """The client did not take bytes for so long."""
+        self.catch_up()
         self.wait += seconds
 
     def end(self, at: float) -> None:
         """The body ended cleanly; its last byte had arrived at `at`."""
+        self.catch_up()
         self._take(self._reader.end(), at)
 
     def _take(self, events: list[Event], at: float) -> None:
@@ -316,16 +346,17 @@ class Meter:
 
     def progress(self) -> Progress | None:
         """What moved since the last call; None if nothing did."""
+        self.catch_up()
         tokens = max(0, self.tokens_so_far() - self._tokens_told) if self.events else 0
         characters = self.characters - self._characters_told
-        first = self.first_at is not None and not self._first_told
+        first = self.first_at is not None and not self.first_told
         visible = self.visible_at is not None and not self._visible_told
         if not (tokens or characters or first or visible or self.gaps):
             return None
         gaps, self.gaps = self.gaps, []
         self._tokens_told += tokens
         self._characters_told = self.characters
-        self._first_told |= first
+        self.first_told |= first
         self._visible_told |= visible
         return Progress(tokens, characters, gaps, first, visible)
 
@@ -350,6 +381,7 @@ class Meter:
 
     def totals(self) -> Totals:
         """The exchange's tokens from the best source there is."""
+        self.catch_up()
         exact = self._exact_count()
         if exact is None and self._so_far is not None and self._call.choices == 1:
             exact = self._so_far

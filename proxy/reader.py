@@ -81,8 +81,13 @@ class Reader:
 
         Such a read is one whole event that holds text (`hidden`: reasoning) and nothing else.
         """
-        template = self._template
-        return template.characters(data) if template is not None and self._alone else 0
+        template = self.expects
+        return template.characters(data) if template is not None else 0
+
+    @property
+    def expects(self) -> Template | None:
+        """What the next read is probably like; None where that cannot be told."""
+        return self._template if self._alone else None
 
     def read(self, data: bytes) -> list[Event]:
         """The events that a read completes."""

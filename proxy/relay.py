@@ -34,6 +34,8 @@ from proxy.jsontext import edges, is_heavy
 from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
 from proxy.routing import Way, route
+from proxy.shortcut import shortcut
+from proxy.template import Template
 from proxy.tokens import Learning
 
 
@@ -233,20 +235,29 @@ class Relay:
         overhead = ledger.overhead(exchange.upstream)
         write = client.write
         recognise, recognised = meter.recognise, meter.recognised
+        expected: Template | None = None
+
+        def moved(at: float) -> None:
+            if not exchange.moved:  # one read of a stream in each batch of records is enough
+                overhead.append(clock() - at)
+                ledger.moved(exchange)
 
         def sink(data: bytes, at: float, framed: bytes | None) -> None:
+            nonlocal expected
             exchange.t_end = at
             # The one look before forwarding: a read like those before has nothing to withdraw.
             characters = recognise(data)
             passed = data if characters or withdrawal is None else withdrawal.feed(data)
             write(passed, framed if passed is data else None)
-            if not exchange.moved:  # one read of a stream in each batch of records is enough
-                overhead.append(clock() - at)
-                ledger.moved(exchange)
+            moved(at)
             if characters:
                 recognised(characters, at)
-            else:
-                _look(meter, data, at)
+                return
+            _look(meter, data, at)
+            if meter.expects is not expected:
+                expected = meter.expects
+                way = expected and shortcut(expected, client, meter, clock, moved, stream.received)
+                stream.shorten(way or None)
 
         hold = Hold(stream, exchange, ledger, clock)
         client.on_full(hold.begin, hold.end)

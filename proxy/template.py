@@ -23,22 +23,26 @@ _ENDS = (b"}\n\n", b"}\n")
 
 
 class Template:
-    """A read with a hole for its text. `hidden` tells that the text is reasoning."""
+    """A read with a hole for its text.
 
-    __slots__ = ("_prefix", "_start", "_stop", "_suffix", "hidden")
+    Attributes:
+        prefix: what stands before the text, its opening quote included.
+        suffix: what stands behind it, its closing quote included.
+        hidden: the text is reasoning.
+    """
+
+    __slots__ = ("hidden", "prefix", "suffix")
 
     def __init__(self, prefix: bytes, suffix: bytes, hidden: bool) -> None:
-        self._prefix = prefix
-        self._suffix = suffix
-        self._start = len(prefix)
-        self._stop = -len(suffix)
+        self.prefix = prefix
+        self.suffix = suffix
         self.hidden = hidden
 
     def characters(self, data: bytes) -> int:
         """Characters of the text in a whole read; 0 for a read that does not fit."""
-        if data.startswith(self._prefix) and data.endswith(self._suffix):
+        if data.startswith(self.prefix) and data.endswith(self.suffix):
             try:
-                return len(loads(b'"%b"' % data[self._start : self._stop]))
+                return len(loads(data[len(self.prefix) - 1 : 1 - len(self.suffix)]))
             except JSONDecodeError:
                 pass
         return 0

@@ -30,6 +30,9 @@ class Wire(asyncio.Transport):
         self.reading = True
         self.aborted = False
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.protocol = protocol
+
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
 
