@@ -67,6 +67,11 @@ class Answer(httpx.AsyncByteStream):
         self.complete = False
         self.arrived = 0.0  # of the last read so far
 
+    @property
+    def begun(self) -> bool:
+        """Bytes of the body have come already."""
+        return bool(self._early)
+
     async def pour(self, sink: Sink) -> None:
         """Hand each read with its arrival time to `sink`, from the socket's own callback.
 

@@ -72,6 +72,7 @@ class Client:
         self._pieces: list[bytes] = []
         self._buffered = 0
         self._reader: asyncio.Future[None] | None = None
+        self._begun = b""  # a head that waits for the first bytes of the body
         self._chunked = False
         self._until_close = False
 
@@ -142,8 +143,8 @@ class Client:
 
     # --- the answer -----------------------------------------------------------------------------
 
-    def start(self, status: int, reason: bytes, headers: list[Pair]) -> None:
-        """Send the head of the answer."""
+    def start(self, status: int, reason: bytes, headers: list[Pair], more: bool = False) -> None:
+        """Send the head of the answer; with `more` together with the `write` that follows at once."""
         self.status = status
         self._expects = False
         framing: list[Pair] = []
@@ -158,7 +159,11 @@ class Client:
             self.keep_alive = False  # the rest of the request's body will not be read
         if not self.keep_alive:
             framing.append((b"Connection", b"close"))
-        self._transport.write(head(status, reason, [*headers, *framing]))
+        begun = head(status, reason, [*headers, *framing])
+        if more:
+            self._begun = begun
+        else:
+            self._transport.write(begun)
 
     @property
     def takes_framed(self) -> Callable[[bytes], None] | None:
@@ -173,7 +178,11 @@ class Client:
         """
         if self.gone or not data:
             return
-        if not self._chunked:
+        if self._begun:
+            begun, self._begun = self._begun, b""
+            chunk = b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
+            self._transport.write(begun + chunk)
+        elif not self._chunked:
             self._transport.write(data)
         elif framed is not None:
             self._transport.write(framed)

@@ -18,6 +18,7 @@ from proxy.template import Template, learn
 # A stream whose events keep changing shape, or tell more than a text, is parsed to its end.
 _MAX_LESSONS = 8
 _LESSONS_LOST = 3  # with each event that tells more
+_DONE = b"[DONE]"
 
 
 class Reader:
@@ -116,6 +117,9 @@ class Reader:
     def _events(self, payloads: list[Payload]) -> list[Event]:
         events = []
         for data, name in payloads:
+            if data == _DONE:
+                self.done = True
+                continue
             try:
                 body = orjson.loads(data)
             except orjson.JSONDecodeError:
@@ -128,7 +132,7 @@ class Reader:
 
     def _leniently(self, data: bytes) -> JSON:
         """What is no JSON: the end, a word such as keep-alive, or nearly JSON (see `_lenient`)."""
-        if data.startswith(b"[DONE]"):
+        if data.startswith(_DONE):
             self.done = True
         elif data.startswith((b"{", b"[")):
             try:

@@ -209,9 +209,13 @@ class Relay:
         passed = to_client(headers, events)
         if withdrawal is not None:  # it will be shorter than the upstream says
             passed = [(n, v) for n, v in passed if n.lower() != b"content-length"]
-        client.start(status, response.extensions.get("reason_phrase", b""), passed)
+        stream = response.stream
+        assert isinstance(stream, Answer)
+        # What came in one read goes in one write, unless some of it may have to be withdrawn.
+        more = stream.begun and withdrawal is None
+        client.start(status, response.extensions.get("reason_phrase", b""), passed, more)
         try:
-            await self._pour(client, exchange, response.stream, withdrawal)
+            await self._pour(client, exchange, stream, withdrawal)
         except httpx.TransportError as problem:
             timeout = isinstance(problem, httpx.TimeoutException)
             broken = Outcome.TIMEOUT if timeout else Outcome.TRUNCATED
@@ -226,11 +230,10 @@ class Relay:
         self,
         client: Client,
         exchange: Exchange,
-        stream: httpx.AsyncByteStream | httpx.SyncByteStream,
+        stream: Answer,
         withdrawal: Withdrawal | None,
     ) -> None:
         """Forward the body, each read as it arrives, and look at it afterwards."""
-        assert isinstance(stream, Answer)
         meter, ledger, clock = exchange.meter, self._ledger, self._clock
         overhead = ledger.overhead(exchange.upstream)
         write = client.write

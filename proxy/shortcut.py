@@ -16,8 +16,31 @@ from proxy.connection import SIZES
 from proxy.meter import Meter
 from proxy.template import Template
 
-# Of reads of so many lengths it is known how they begin. A stream has some twenty.
+_SIZE_LINES = {length: line for line, length in SIZES.items()}
+_NO_CHUNK = b"\n"  # no chunk begins like this
+# Reads of so many lengths are kept in mind; a stream has some twenty.
 _MAX_LENGTHS = 64
+
+
+class Shapes(dict[int, tuple[bytes, slice]]):
+    """By its length, how a read begins that is one chunk of what `template` expects, and the place
+    of its text, quotes included.
+    """
+
+    def __init__(self, template: Template, end: int) -> None:
+        super().__init__()
+        self._prefix = template.prefix
+        self._end = end
+
+    def __missing__(self, length: int) -> tuple[bytes, slice]:
+        line = _SIZE_LINES.get(length)
+        if line is None:
+            return _NO_CHUNK, slice(0)
+        if len(self) >= _MAX_LENGTHS:
+            self.clear()
+        beginning = line + self._prefix
+        shape = self[length] = beginning, slice(len(beginning) - 1, self._end)
+        return shape
 
 
 def shortcut(
@@ -37,21 +60,13 @@ def shortcut(
     if (write := client.takes_framed) is None:
         return None
     suffix = template.suffix + b"\r\n"
-    stop = 1 - len(suffix)  # the quotes of the text are part of it
+    shapes = Shapes(template, 1 - len(suffix))
     arrivals = meter.arrivals
     arrived, output = arrivals.append, meter.lengths.append
-    beginnings: dict[int, tuple[bytes, slice]] = {}  # by the length of a read
 
     def take(data: bytes) -> None:
         at = clock()
-        try:
-            beginning, text = beginnings[len(data)]
-        except KeyError:
-            known = _beginning(template, data)
-            if known is not None and len(beginnings) < _MAX_LENGTHS:
-                beginnings[len(data)] = known, slice(len(known) - 1, stop)
-            received(data, at)
-            return
+        beginning, text = shapes[len(data)]
         if data.startswith(beginning) and data.endswith(suffix) and not client.gone:
             try:
                 characters = len(loads(data[text]))
@@ -67,10 +82,3 @@ def shortcut(
         received(data, at)
 
     return Shortcut(take, lambda: arrivals[-1] if arrivals else meter.last_at)
-
-
-def _beginning(template: Template, data: bytes) -> bytes | None:
-    """How a read of this one's length begins if it is one chunk that fits; None if this does not."""
-    size = data[: data.find(b"\n", 1, len(data)) + 1]
-    beginning = size + template.prefix
-    return beginning if SIZES.get(size) == len(data) and data.startswith(beginning) else None
