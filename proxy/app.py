@@ -74,7 +74,7 @@ class Worker:
 
     def __init__(self, config: Config, slot: int, channel_path: str) -> None:
         self._config = config
-        self._ledger = Ledger(partial(self._sender, channel_path, slot))
+        self._ledger = Ledger(partial(self._sender, channel_path, slot), config.stall_seconds)
         tls = _tls(config)
         self._ways = [
             Way(

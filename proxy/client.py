@@ -144,7 +144,7 @@ class Client:
     # --- the answer -----------------------------------------------------------------------------
 
     def start(self, status: int, reason: bytes, headers: list[Pair], more: bool = False) -> None:
-        """Send the head of the answer; with `more` together with the `write` that follows at once."""
+        """Send the head of the answer; with `more` it goes with the `write` that comes at once."""
         self.status = status
         self._expects = False
         framing: list[Pair] = []

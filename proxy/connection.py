@@ -17,7 +17,8 @@ from proxy.probes import probe
 Clock = Callable[[], float]
 # A kept connection that is lost later than this after a request had taken it: a crash that the
 # request may have caused is not to be repeated.
-_STALE_SECONDS = 1.0  # How servers write the sizes of chunks that a token stream has, and how long such a chunk is.
+_STALE_SECONDS = 1.0
+# How servers write the sizes of chunks that a token stream has, and how long such a chunk is.
 SIZES = {b"%x\r\n" % size: size + len(b"%x\r\n\r\n" % size) for size in range(1, 1 << 12)}
 _LONGEST = max(map(len, SIZES))  # of the line with the size
 

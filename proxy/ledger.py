@@ -28,8 +28,10 @@ Open = Callable[[Callable[[], float | None], Callable[[], list[Record]]], Outlet
 _AT_ONCE = 40
 _SOON_SECONDS = 0.005
 _ROUND_SECONDS = 0.25
-# A stream that has told its first output is told of in each second round.
+# A stream that has told its first output is told of in each second round, unless it would be taken
+# for stalled meanwhile.
 _LATER_ROUNDS = 2
+_PATIENT_SECONDS = 1.0
 
 
 class Ledger:
@@ -38,9 +40,11 @@ class Ledger:
     Args:
         outlet: makes the outlet from the functions that it is to call: `collect` before each
             batch, and `snapshot` for what a new keeper must know.
+        stall_seconds: so long a silence is a stall.
     """
 
-    def __init__(self, outlet: Open) -> None:
+    def __init__(self, outlet: Open, stall_seconds: float = 2.0) -> None:
+        self._later_rounds = _LATER_ROUNDS if stall_seconds >= _PATIENT_SECONDS else 1
         self._running: dict[int, Exchange] = {}
         # What moved since it was last told of; the later ones are those whose TTFT is told.
         self._moved: dict[Exchange, None] = {}
@@ -125,7 +129,7 @@ class Ledger:
         self._rounds += 1
         self._round = list(self._moved)
         self._moved = {}
-        if self._rounds % _LATER_ROUNDS == 0:
+        if self._rounds % self._later_rounds == 0:
             self._round += self._later
             self._later = {}
 

@@ -203,11 +203,11 @@ class Meter:
         if self._reader.hidden:
             self.hidden += characters
         gaps = list(map(sub, arrivals, [self.last_at, *arrivals]))
-        waited = self.wait != self._wait_at_last
-        if self._reads and not waited and 0 < min(gaps) and (longest := max(gaps)) <= self._stall:
+        plain = self._reads and self.wait == self._wait_at_last
+        if plain and min(gaps) > 0 and max(gaps) <= self._stall:
             self._reads += len(gaps)
             self.gaps += gaps
-            self.max_gap = max(self.max_gap, longest)
+            self.max_gap = max(self.max_gap, *gaps)
             self.last_at = arrivals[-1]
         else:
             for at in arrivals:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from clients import RawClient, get
@@ -9,6 +10,7 @@ from proxy_rig import play, serving
 from upstreams import chunk
 
 from proxy.client import Client, head
+from proxy.headers import Pair
 
 SIZED = [(b"Content-Length", b"5")]
 POST = b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n"
@@ -111,6 +113,37 @@ def test_chunk_that_is_at_hand_framed_is_not_used_where_none_are_sent() -> None:
     async def app(client: Client) -> None:
         client.start(200, b"", SIZED)
         client.write(b"hello", chunk(b"hello"))
+        client.end()
+
+    async def main() -> None:
+        async with serving(app) as listening:
+            assert (await (await listening.client()).ask(get(b"/"))).body == b"hello"
+
+    play(main)
+
+
+class Wire:
+    """A transport that keeps what each write gave it."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.write = self.writes.append
+
+
+@pytest.mark.parametrize(
+    ("headers", "rest"),
+    [(SIZED, b"Content-Length: 5\r\n\r\nhello"), ([], CHUNKS[:30] + chunk(b"hello"))],
+)
+def test_head_waits_for_the_body_that_came_with_it(headers: list[Pair], rest: bytes) -> None:
+    async def app(client: Client) -> None:
+        wire = Wire()
+        transport, client._transport = client._transport, cast(asyncio.Transport, wire)
+        client.start(200, b"", headers, more=True)
+        assert wire.writes == []
+        client.write(b"hello")
+        assert wire.writes == [b"HTTP/1.1 200 OK\r\n" + rest]
+        client._transport = transport
+        transport.write(wire.writes[0])
         client.end()
 
     async def main() -> None:

@@ -39,9 +39,9 @@ class Outlet:
 class Desk:
     """A ledger and its outlet."""
 
-    def __init__(self) -> None:
+    def __init__(self, stall_seconds: float = 2.0) -> None:
         self.outlets: list[Outlet] = []
-        self.ledger = Ledger(self._open)
+        self.ledger = Ledger(self._open, stall_seconds)
         self.outlet = self.outlets[0]
 
     def _open(
@@ -83,6 +83,26 @@ def test_output_is_put_when_it_is_collected() -> None:
     assert not first.moved and not second.moved
     desk.outlet.collect()
     assert desk.outlet.take() == []
+
+
+@pytest.mark.parametrize(("stall_seconds", "rounds"), [(2.0, 2), (0.5, 1)])
+def test_a_stream_whose_first_output_is_told_is_told_of_less_often_if_that_is_no_stall(
+    stall_seconds: float, rounds: int
+) -> None:
+    desk = Desk(stall_seconds)
+    exchange = desk.begun(1)
+    arrived(exchange, (100, said("a")))
+    desk.ledger.moved(exchange)
+    desk.outlet.collect()
+    assert kinds(desk.outlet.take()) == ["output 1"]
+    told = 0
+    for number in range(8):
+        arrived(exchange, (200 + 10 * number, said("b")))
+        if not exchange.moved:
+            desk.ledger.moved(exchange)
+        desk.outlet.collect()
+        told += len(desk.outlet.take())
+    assert told == 8 / rounds
 
 
 def test_a_chunk_without_output_puts_nothing() -> None:
