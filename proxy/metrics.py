@@ -6,20 +6,19 @@ A new one is one definition; its series with 0, `# TYPE` and `/metrics` follow f
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 
-from prometheus_client.core import Metric
-
 from proxy import __version__, buckets
 from proxy.cells import CELLS, Cells
-from proxy.labels import SCOPE, SKIPPED, SOURCES, USUAL_CODES
+from proxy.families import Families
+from proxy.labels import SKIPPED, SOURCES, USUAL_CODES
 from proxy.meter import Outcome
-from proxy.series import Counter, Family, Gauge, Histogram, Values
+from proxy.series import Values
 
 
 def _each(values: Iterable[str]) -> list[Values]:
     return [(value,) for value in values]
 
 
-class Metrics:
+class Metrics(Families):
     """All metrics of the keeper.
 
     Args:
@@ -28,8 +27,7 @@ class Metrics:
     """
 
     def __init__(self, overrides: Mapping[str, Sequence[float]]) -> None:
-        self._families: list[Family] = []
-        self._bounds = buckets.Bounds(overrides)
+        super().__init__(overrides)
         self._define_exchanges()
         self._define_times()
         self._define_rates()
@@ -37,37 +35,7 @@ class Metrics:
         self._define_cells()
         self._define_upstreams()
         self._define_own()
-        self._bounds.check()
-        self.prepare()
-
-    def prepare(self, *scope: str) -> None:
-        """Make the series of an upstream, a model, an api ... (values of `SCOPE`), with 0."""
-        names = SCOPE[: len(scope)]
-        for family in self._families:
-            if family.scope == names:
-                family.prepare(*scope)
-
-    def collect(self) -> list[Metric]:
-        """A copy of all metrics, in the order of their definition."""
-        return [family.collect() for family in self._families]
-
-    def _counter(
-        self, name: str, labels: str, help: str, known: Sequence[Values] = ((),)
-    ) -> Counter:
-        family = Counter(f"tokometer_{name}", labels.split(), help, known)
-        self._families.append(family)
-        return family
-
-    def _gauge(self, name: str, labels: str, help: str) -> Gauge:
-        family = Gauge(f"tokometer_{name}", labels.split(), help)
-        self._families.append(family)
-        return family
-
-    def _histogram(self, name: str, labels: str, help: str, bounds: Sequence[float]) -> Histogram:
-        full = f"tokometer_{name}"
-        family = Histogram(full, labels.split(), help, self._bounds.of(full, bounds))
-        self._families.append(family)
-        return family
+        self.complete()
 
     def _define_exchanges(self) -> None:
         codes = [(outcome.value, code) for outcome in Outcome for code in USUAL_CODES[outcome]]
