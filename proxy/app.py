@@ -20,6 +20,7 @@ from proxy.descriptors import make_room
 from proxy.keeper import Keeper
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
+from proxy.origin import Origins
 from proxy.relay import Relay, Rules
 from proxy.routing import Way
 from proxy.sender import Sender
@@ -165,6 +166,7 @@ def rules(config: Config) -> Rules:
         connect_timeout=config.connect_timeout,
         idle_timeout=config.idle_timeout,
         stall_seconds=config.stall_seconds,
+        origins=Origins(config.user_from, config.task_from, config.user_secret),
     )
 
 

@@ -26,6 +26,8 @@ class Begin(TypedDict, total=False):
     model: str  # as asked for, raw
     at: float
     trace: str  # for exemplars: the trace id, else the request id
+    user: str  # as a label value; here and in End only where users are asked for
+    task: str  # a hash of what the calls of a task share; only where that is a header
     # For the log line of an exchange whose worker died; as in End.
     time: float
     request_id: str
@@ -57,6 +59,10 @@ class End(TypedDict, total=False):
     at: float  # when it was in flight no more
     request_id: str
     trace_id: str
+    parent_id: str  # of the span that the client says it is in, with trace_id
+    sampled: bool  # whether the client's trace is recorded, with trace_id
+    user: str
+    task: str
     upstream: str
     model: str  # raw; as in Output
     api: str

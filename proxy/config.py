@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from proxy.address import EXAMPLE, Upstream
+from proxy.origin import TRACEPARENT, Secret, task_source, user_source
 from proxy.settings import (
     Setting,
     SettingError,
@@ -42,6 +43,7 @@ class Config:
 
     `upstreams` has at least one member, the longest prefix first: the first that takes a path
     is the right one. `buckets` maps the names of metrics to their bucket bounds, rising.
+    `user_secret` is what API keys are hashed with.
     """
 
     upstreams: tuple[Upstream, ...] = setting(
@@ -99,11 +101,38 @@ class Config:
     max_models: int = setting(
         100, least=1, help="values of the label model; models past them are counted as other"
     )
+    user_from: str | None = setting(
+        None,
+        unit="source",
+        parse=user_source,
+        help="where the label user comes from: header:NAME, body:user, or api-key, which becomes a "
+        "hash with the key in TOKOMETER_USER_SECRET",
+    )
+    max_users: int = setting(
+        200, least=1, help="values of the label user; users past them are counted as other"
+    )
+    task_from: str | None = setting(
+        TRACEPARENT,
+        unit="source",
+        parse=task_source,
+        help="what the calls of a task share: traceparent (its trace id), header:NAME, or off",
+    )
+    task_quiet: float = setting(
+        60.0,
+        unit="seconds",
+        least=0.001,
+        help="a task is over when nothing of it has been in flight for so long",
+    )
     log_requests: str | None = setting(
         None, unit="path", help="file that gets one line of JSON per exchange; - is standard output"
     )
     buckets: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    user_secret: Secret = field(default_factory=Secret, compare=False)
 
+
+# Not a setting: it must stand in no file, no list of processes, and on no page of settings.
+SECRET_VARIABLE = "TOKOMETER_USER_SECRET"
+_FEWEST_SECRET_CHARACTERS = 16
 
 CONFIG_FILE = Setting(
     "config", "config", str, None, "TOML file with settings", unit="path", shown="none"
@@ -114,8 +143,8 @@ FLAGS = [CONFIG_FILE, *SETTINGS]
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
     """The settings that hold: `flags` maps names of settings to raw values. Raises SettingError."""
-    variables, given = from_environment(FLAGS, environ), from_flags(FLAGS, flags)
-    values = variables | given
+    variables = {name: text for name, text in environ.items() if name != SECRET_VARIABLE}
+    values = from_environment(FLAGS, variables) | from_flags(FLAGS, flags)
     buckets: dict[str, tuple[float, ...]] = {}
     tables: tuple[Upstream, ...] = ()
     if "config" in values:
@@ -126,7 +155,17 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
         values = from_file(SETTINGS, content, path) | values
     upstreams = arranged(values.pop("upstreams", ()) + tables)
     _check_files(values)
-    return Config(upstreams=upstreams, buckets=buckets, **values)
+    secret = _secret(environ.get(SECRET_VARIABLE, ""))
+    return Config(upstreams=upstreams, buckets=buckets, user_secret=secret, **values)
+
+
+def _secret(text: str) -> Secret:
+    if text and len(text) < _FEWEST_SECRET_CHARACTERS:
+        raise SettingError(
+            f"environment variable {SECRET_VARIABLE}: too short to be a secret: give at least "
+            f"{_FEWEST_SECRET_CHARACTERS} characters, such as those of openssl rand -hex 32"
+        )
+    return Secret(text.encode("utf-8", "surrogateescape"))
 
 
 def check_loop(config: Config) -> None:

@@ -25,7 +25,7 @@ from proxy.connection import Clock
 from proxy.errors import Failure
 from proxy.exchange import Exchange
 from proxy.formats import OTHER, interface
-from proxy.formats.event import Call, Interface
+from proxy.formats.event import JSON, Interface
 from proxy.formats.figures import in_head
 from proxy.framing import EDGE_BYTES, media_type
 from proxy.headers import Fields, to_client, to_upstream
@@ -33,6 +33,7 @@ from proxy.injection import Withdrawal
 from proxy.jsontext import edges, is_heavy
 from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
+from proxy.origin import Origins
 from proxy.routing import Way, route
 from proxy.tokens import Learning
 
@@ -46,6 +47,7 @@ class Rules(NamedTuple):
     connect_timeout: float | None = 5.0
     idle_timeout: float | None = None
     stall_seconds: float = 2.0
+    origins: Origins = Origins()
 
 
 # Bodies that no interface of ours has as its JSON.
@@ -92,10 +94,10 @@ class Relay:
         exchange = None
         try:
             body = await self._held(client, face)
-            exchange = self._open(client, way, face, _call(face, body, path), wall)
+            exchange = self._open(client, way, face, _json(face, body), path, wall)
             await self._serve(client, exchange, way, target, body)
         except asyncio.CancelledError:
-            exchange = exchange or self._open(client, way, face, face.call({}, path), wall)
+            exchange = exchange or self._open(client, way, face, {}, path, wall)
             if client.gone:
                 exchange.outcome = _left(exchange.meter)
                 if not exchange.code:
@@ -124,8 +126,17 @@ class Relay:
             return None
         return client.body() if await client.collect(self._rules.max_inspect_bytes) else None
 
-    def _open(self, client: Client, way: Way, face: Interface, call: Call, wall: float) -> Exchange:
+    def _open(
+        self,
+        client: Client,
+        way: Way,
+        face: Interface,
+        body: dict[str, JSON],
+        path: str,
+        wall: float,
+    ) -> Exchange:
         upstream = way.upstream.name
+        call = face.call(body, path)
         exchange = Exchange(
             next(self._numbers),
             upstream,
@@ -137,6 +148,7 @@ class Relay:
             self._learning.of(upstream, call.model),
             client.arrived or self._clock(),
             self._rules.stall_seconds,
+            self._rules.origins.of(client.fields, body),
         )
         self._ledger.begin(exchange)
         return exchange
@@ -295,8 +307,8 @@ class Hold:
             self._ledger.moved(self._exchange)
 
 
-def _call(face: Interface, body: bytes | None, path: str) -> Call:
-    """What the request asks for, as far as its body can be read."""
+def _json(face: Interface, body: bytes | None) -> dict[str, JSON]:
+    """The request's JSON, as far as it can be read."""
     parsed = None
     if face is not OTHER and body:
         if is_heavy(body):
@@ -304,7 +316,7 @@ def _call(face: Interface, body: bytes | None, path: str) -> Call:
         # What is no JSON is forwarded as it is: the upstream says what it thinks of it.
         with contextlib.suppress(orjson.JSONDecodeError):
             parsed = orjson.loads(body)
-    return face.call(parsed if isinstance(parsed, dict) else {}, path)
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _look(meter: Meter, data: bytes, at: float) -> None:

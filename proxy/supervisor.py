@@ -7,17 +7,19 @@ open here, so that connections which wait in a dead worker's queue are its succe
 
 import gc
 import os
+import secrets
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from proxy import __version__
 from proxy.child import Lifeline, fork
-from proxy.config import Config, check_loop
+from proxy.config import SECRET_VARIABLE, Config, check_loop
+from proxy.origin import API_KEY, Secret
 from proxy.signals import HANDLED, STOPS, Signals
 from proxy.sockets import Sockets, opened
 
@@ -229,6 +231,19 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _with_secret(config: Config) -> Config:
+    """All workers, and those that replace them, hash API keys with the same secret."""
+    if config.user_from != API_KEY or config.user_secret:
+        return config
+    print(
+        "tokometer: users by api-key get other names at every start: "
+        f"set {SECRET_VARIABLE} to keep them",
+        file=sys.stderr,
+        flush=True,
+    )
+    return replace(config, user_secret=Secret(secrets.token_bytes(32)))
+
+
 def serve(config: Config, parent: int | None = None) -> int:
     """Runs the proxy until it is told to stop; the exit code. Raises SettingError.
 
@@ -236,6 +251,7 @@ def serve(config: Config, parent: int | None = None) -> int:
     """
     with opened(config) as sockets:
         check_loop(config)
+        config = _with_secret(config)
         from proxy.app import run_keeper, run_worker
 
         # What is loaded by now stays shared between the processes, and is never looked through.
