@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Literal
 
 import uvicorn
 import uvloop
@@ -20,7 +21,7 @@ from proxy.descriptors import make_room
 from proxy.keeper import Keeper
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
-from proxy.origin import Origins
+from proxy.origin import TRACEPARENT, Origins
 from proxy.relay import Relay, Rules
 from proxy.routing import Way
 from proxy.sender import Sender
@@ -59,6 +60,9 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
             stall_seconds=config.stall_seconds,
             buckets=config.buckets,
             log_path=config.log_requests,
+            max_users=config.max_users if config.user_from else None,
+            task_key=_task_key(config),
+            task_quiet=config.task_quiet,
         )
     except ValueError as problem:
         raise SettingError(f"buckets: {problem}") from None
@@ -68,6 +72,12 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
         ) from None
     os.nice(_KEEPER_NICE)
     uvloop.run(keeper.serve(admin, channel))
+
+
+def _task_key(config: Config) -> Literal["trace_id", "task"] | None:
+    if config.task_from is None:
+        return None
+    return "trace_id" if config.task_from == TRACEPARENT else "task"
 
 
 class Worker:

@@ -26,6 +26,8 @@ PREFILL_RATE = preferred(R5, 1, 100_000)
 LENGTH = tuple(float(2**power) for power in range(21))  # tokens
 CONNECT = preferred(R5, 0.0001, 10)
 CLIENT_WAIT = preferred(R5, 0.001, 100)
+TASK_CALLS = tuple(float(2**power) for power in range(13))
+TASK_WAIT = preferred(R5, 0.1, 63_000)
 OWN_DELAY = preferred(R5, 0.00001, 1)
 
 

@@ -32,6 +32,10 @@ class Families:
             if family.scope == names:
                 family.prepare(*scope)
 
+    def leave_out(self, beginning: str) -> None:
+        """Collect no metric whose name begins so."""
+        self._families = [one for one in self._families if not one.name.startswith(beginning)]
+
     def collect(self) -> list[Metric]:
         """A copy of all metrics, in the order of their definition."""
         return [family.collect() for family in self._families]

@@ -57,6 +57,28 @@ class Exchange:
         return "waiting" if self.last_at is None else "decoding"
 
 
+class Follower:
+    """Is told of exchanges as the keeper learns of them; it takes what it needs."""
+
+    def begin(self, exchange: Exchange) -> None:
+        """It is in flight."""
+
+    def output(self, exchange: Exchange, record: Output) -> None:
+        """A 2xx moved on; the exchange is as it was before this record."""
+
+    def end(self, exchange: Exchange | None, label: str, record: End) -> None:
+        """It is over, as above; `label` is its model's. None: its begin was never told."""
+
+    def recount(self, in_flight: Iterable[Exchange]) -> None:
+        """Only these are in flight: ends of others were lost."""
+
+    def collect(self) -> None:
+        """Somebody looks at the metrics."""
+
+    def close(self) -> None:
+        """Nothing more is to come."""
+
+
 class _Group:
     """Streams of one upstream and model."""
 
@@ -234,6 +256,8 @@ def _aborted(exchange: Exchange, now: float) -> End:
         "at": now,
         "request_id": begun.get("request_id"),
         "trace_id": begun.get("trace_id"),
+        "user": begun.get("user"),
+        "task": begun.get("task"),
         "upstream": exchange.upstream,
         "model": exchange.answered or begun.get("model"),
         "api": exchange.api,

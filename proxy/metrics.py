@@ -34,6 +34,8 @@ class Metrics(Families):
         self._define_tokens()
         self._define_cells()
         self._define_upstreams()
+        self._define_users()
+        self._define_tasks()
         self._define_own()
         self.complete()
 
@@ -200,6 +202,48 @@ class Metrics(Families):
         )
         self.connect = self._histogram(
             "connect_seconds", "upstream", "Making a connection to the upstream.", buckets.CONNECT
+        )
+
+    def _define_users(self) -> None:
+        self.user_requests = self._counter(
+            "user_requests_total", "user", "Exchanges ended, by user; only with --user-from."
+        )
+        self.user_output_tokens = self._counter(
+            "user_output_tokens_total",
+            "user",
+            "Output tokens by user; moves while streams run; only with --user-from.",
+        )
+        self.user_ttft = self._histogram(
+            "user_time_to_first_token_seconds",
+            "user",
+            "Time to first token by user; only with --user-from.",
+            buckets.TTFT,
+        )
+        self.user_decode = self._histogram(
+            "user_decode_tokens_per_second",
+            "user",
+            "Decode rate of each completed stream by user; only with --user-from.",
+            buckets.DECODE_RATE,
+        )
+
+    def know_user(self, user: str) -> None:
+        """Make the series of a user, with 0."""
+        for family in self._families:
+            if family.scope == ("user",):
+                family.prepare(user)
+
+    def _define_tasks(self) -> None:
+        self.task_calls = self._histogram(
+            "task_calls", "", "Requests to a model of each task of an agent.", buckets.TASK_CALLS
+        )
+        self.task_wait = self._histogram(
+            "task_wait_seconds",
+            "",
+            "Durations of the requests of each task, added up.",
+            buckets.TASK_WAIT,
+        )
+        self.task_output_tokens = self._histogram(
+            "task_output_tokens", "", "Output tokens of each task.", buckets.LENGTH
         )
 
     def _define_own(self) -> None:
