@@ -77,6 +77,8 @@ class End(TypedDict, total=False):
     last_at: float  # t_last
     decode_tokens_per_second: float
     prefill_tokens_per_second: float
+    decode_characters_per_second: float  # with decode_tokens_per_second
+    tokens_per_chunk: float  # output tokens per read with output
     duration_seconds: float
     client_wait_seconds: float
     prompt_tokens: int

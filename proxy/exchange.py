@@ -218,6 +218,8 @@ class Exchange:
             speed["prefill_tokens_per_second"] = _prefill(totals, meter.ttft)
         if self.answered:
             speed["decode_tokens_per_second"] = rate
+            speed["decode_characters_per_second"] = meter.decode_characters() if rate else None
+            speed["tokens_per_chunk"] = meter.tokens_per_chunk(totals.output)
             speed["skipped"] = skipped
         return speed
 

@@ -17,10 +17,15 @@ from starlette.applications import Starlette
 
 from proxy.admin import admin
 from proxy.channel import Begin, Dropped, End, Output, State
+from proxy.delivery import Delivery
+from proxy.dials import NO_DIALS, DialTable
+from proxy.goodput import Goodput
 from proxy.journal import Journal
 from proxy.labels import PHASES, Models, clean
 from proxy.live import Exchange, Follower, Live
 from proxy.metrics import Metrics
+from proxy.nameplate import Nameplate
+from proxy.objectives import NO_OBJECTIVES, ObjectiveTable
 from proxy.receiver import Receiver
 from proxy.tally import Tally
 from proxy.tasks import Tasks
@@ -44,6 +49,7 @@ class Keeper:
         task_key: the key of records that calls of a task share, None for no metrics of tasks.
         task_quiet: a task is over when it was quiet for so many seconds.
         exporter: another one that shall know of exchanges.
+        dials, objectives: what the settings say of models.
     """
 
     def __init__(
@@ -59,9 +65,17 @@ class Keeper:
         task_key: Literal["trace_id", "task"] | None = None,
         task_quiet: float = 60.0,
         exporter: Follower | None = None,
+        dials: DialTable = NO_DIALS,
+        objectives: ObjectiveTable = NO_OBJECTIVES,
     ) -> None:
         self._metrics = Metrics(buckets)
-        self._followers = [exporter] if exporter is not None else []
+        self._followers: list[Follower] = [
+            Delivery(self._metrics, stall_seconds),
+            Goodput(self._metrics, objectives),
+            Nameplate(self._metrics, dials),
+        ]
+        if exporter is not None:
+            self._followers.append(exporter)
         if max_users is not None:
             self._followers.append(Users(self._metrics, max_users))
         else:

@@ -3,6 +3,7 @@
 Pure: times come in with the records, and with the call.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,9 +13,15 @@ from proxy.channel import Begin, End, Output
 from proxy.concurrency import Concurrency
 from proxy.labels import UNKNOWN, Models, clean
 
+# Chunk gaps of a stream that are looked at: 8 bytes each.
+_MOST_GAPS = 1 << 16
 # Records of several workers come in so much out of order, and more.
 _DISORDER_SECONDS = 2.0
 _MANY_GROUPS = 256
+
+
+def _none() -> "array[float]":
+    return array("d")
 
 
 @dataclass(slots=True, eq=False)
@@ -39,12 +46,15 @@ class Exchange:
     tokens: int = 0  # told of so far
     characters: int = 0
     held: bool = False  # the client takes no bytes
+    gaps: "array[float]" = field(default_factory=_none, repr=False)  # the first ones, seconds
     group: "_Group | None" = field(default=None, repr=False)
 
     def take(self, record: Output) -> None:
         """Add what this record tells."""
         self.tokens += record.get("tokens") or 0
         self.characters += record.get("characters") or 0
+        if len(self.gaps) < _MOST_GAPS:
+            self.gaps.extend(record.get("gaps") or ())
         self.last_at = record.get("last_at") or self.last_at
         self.first_at = record.get("first_at", self.first_at)
         self.held = record.get("held", self.held)

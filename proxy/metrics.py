@@ -1,4 +1,4 @@
-"""Every metric is defined here once: name, type, labels, help, buckets.
+"""Every metric is defined once, here or in `speeds`: name, type, labels, help, buckets.
 
 A new one is one definition; its series with 0, `# TYPE` and `/metrics` follow from it.
 """
@@ -7,18 +7,17 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 
 from proxy import __version__, buckets
-from proxy.cells import CELLS, Cells
-from proxy.families import Families
 from proxy.labels import SKIPPED, SOURCES, USUAL_CODES
 from proxy.meter import Outcome
 from proxy.series import Values
+from proxy.speeds import Speeds
 
 
 def _each(values: Iterable[str]) -> list[Values]:
     return [(value,) for value in values]
 
 
-class Metrics(Families):
+class Metrics(Speeds):
     """All metrics of the keeper.
 
     Args:
@@ -29,10 +28,8 @@ class Metrics(Families):
     def __init__(self, overrides: Mapping[str, Sequence[float]]) -> None:
         super().__init__(overrides)
         self._define_exchanges()
-        self._define_times()
-        self._define_rates()
+        self._define_speeds()
         self._define_tokens()
-        self._define_cells()
         self._define_upstreams()
         self._define_users()
         self._define_tasks()
@@ -53,78 +50,6 @@ class Metrics(Families):
             "upstream model",
             "Streams in flight that have been silent for longer than the stall threshold since "
             "their last output.",
-        )
-
-    def _define_times(self) -> None:
-        self.ttft = self._histogram(
-            "time_to_first_token_seconds",
-            "upstream model",
-            "From the last byte of the request to the first generated output of a stream, "
-            "observed when it happens.",
-            buckets.TTFT,
-        )
-        self.ttfv = self._histogram(
-            "time_to_first_visible_output_seconds",
-            "upstream model",
-            "From the last byte of the request to the first output that is not reasoning.",
-            buckets.TTFT,
-        )
-        self.headers = self._histogram(
-            "time_to_headers_seconds",
-            "upstream model",
-            "From the last byte of the request to the head of the answer.",
-            buckets.TTFT,
-        )
-        self.chunk_gap = self._histogram(
-            "chunk_gap_seconds",
-            "upstream model",
-            "Between two successive reads with output; one can hold many tokens.",
-            buckets.CHUNK_GAP,
-        )
-        self.duration = self._histogram(
-            "request_duration_seconds",
-            "upstream model api stream",
-            "From the last byte of the request to the last byte of the answer.",
-            buckets.DURATION,
-        )
-        self.client_wait = self._histogram(
-            "client_wait_seconds",
-            "upstream model",
-            "Time of an exchange in which the client did not take bytes.",
-            buckets.CLIENT_WAIT,
-        )
-
-    def _define_rates(self) -> None:
-        labels = "upstream model"
-        self.decode = self._histogram(
-            "decode_tokens_per_second",
-            labels,
-            "Decode rate of each completed stream, after its first output.",
-            buckets.DECODE_RATE,
-        )
-        self.tpot = self._histogram(
-            "time_per_output_token_seconds",
-            labels,
-            "Time per output token of each completed stream, after its first output.",
-            buckets.TPOT,
-        )
-        self.prefill = self._histogram(
-            "prefill_tokens_per_second",
-            labels,
-            "Uncached prompt tokens per second of TTFT; queueing is inside it.",
-            buckets.PREFILL_RATE,
-        )
-        self.engine_decode = self._histogram(
-            "engine_decode_tokens_per_second",
-            labels,
-            "Decode rate that the engine itself reports.",
-            buckets.DECODE_RATE,
-        )
-        self.engine_prefill = self._histogram(
-            "engine_prefill_tokens_per_second",
-            labels,
-            "Prefill rate that the engine itself reports.",
-            buckets.PREFILL_RATE,
         )
 
     def _define_tokens(self) -> None:
@@ -169,26 +94,6 @@ class Metrics(Families):
         )
         self.stalled_seconds = self._counter(
             "stalled_seconds_total", "upstream model", "Time in chunk gaps over the threshold."
-        )
-
-    def _define_cells(self) -> None:
-        self.ttft_cells = self._cells("ttft", "TTFT", "uncached prompt tokens")
-        self.tpot_cells = self._cells("tpot", "time per output token", "prompt tokens")
-
-    def _cells(self, name: str, what: str, context: str) -> Cells:
-        labels = "upstream model context concurrency"
-        of = f"of the {what} in microseconds, by {context} and concurrency."
-        return Cells(
-            self._counter(
-                f"cell_{name}_streams_total",
-                labels,
-                f"Completed streams with a {what}, by {context} and concurrency.",
-                CELLS,
-            ),
-            self._counter(f"cell_{name}_log_sum_total", labels, f"Sum of ln {of}", CELLS),
-            self._counter(
-                f"cell_{name}_log_sumsq_total", labels, f"Sum of squares of ln {of}", CELLS
-            ),
         )
 
     def _define_upstreams(self) -> None:
