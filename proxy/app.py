@@ -24,6 +24,7 @@ from proxy.listener import ClientProtocol
 from proxy.origin import TRACEPARENT, Origins
 from proxy.relay import Relay, Rules
 from proxy.routing import Way
+from proxy.scout import Scout
 from proxy.sender import Sender
 from proxy.settings import SettingError
 from proxy.upstream import Transport
@@ -78,6 +79,11 @@ def _task_key(config: Config) -> Literal["trace_id", "task"] | None:
     if config.task_from is None:
         return None
     return "trace_id" if config.task_from == TRACEPARENT else "task"
+
+
+def run_scout(config: Config, channel_path: str) -> None:
+    """Probe upstreams and send canaries until SIGTERM."""
+    uvloop.run(Scout(config, channel_path, _tls(config), time.monotonic).run())
 
 
 class Worker:

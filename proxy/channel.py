@@ -113,6 +113,28 @@ class Identity(TypedDict):
     server: str
 
 
+class Probed(TypedDict, total=False):
+    """A probe of an upstream; all but `up` only where it said what it is, empty is unknown."""
+
+    kind: Literal["probed"]
+    upstream: str
+    up: bool
+    engine: str
+    version: str
+    models: list[str]  # its own list
+
+
+class Sung(TypedDict, total=False):
+    """A canary has come back."""
+
+    kind: Literal["sung"]
+    upstream: str
+    model: str  # raw; empty if none is known
+    success: bool
+    ttft_seconds: float
+    decode_tokens_per_second: float
+
+
 class Delays(TypedDict, total=False):
     """The proxy's own delays since the last such record, seconds."""
 
@@ -122,7 +144,7 @@ class Delays(TypedDict, total=False):
 
 
 class State(TypedDict):
-    """What a worker is doing; the first record on a connection."""
+    """What a worker is doing; its first record on a connection."""
 
     kind: Literal["state"]
     worker: int  # its slot
@@ -141,4 +163,4 @@ class Dropped(TypedDict):
     in_flight: list[int]  # ids
 
 
-Record = Begin | Output | End | Connected | Identity | Delays | State | Dropped
+Record = Begin | Output | End | Connected | Identity | Probed | Sung | Delays | State | Dropped

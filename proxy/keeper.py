@@ -27,6 +27,7 @@ from proxy.metrics import Metrics
 from proxy.nameplate import Nameplate
 from proxy.objectives import NO_OBJECTIVES, ObjectiveTable
 from proxy.receiver import Receiver
+from proxy.standing import Standing
 from proxy.tally import Tally
 from proxy.tasks import Tasks
 from proxy.users import Users
@@ -88,6 +89,7 @@ class Keeper:
         self._models = Models(max_models, partial(overflow.add, 1))
         self._live = Live(self._models)
         self._tally = Tally(self._metrics)
+        self._standing = Standing(self._metrics, self._models)
         self._journal = Journal(log_path) if log_path is not None else None
         self._stall_seconds = stall_seconds
         self._clock = clock
@@ -97,8 +99,10 @@ class Keeper:
             "begin": self._begin,
             "output": self._output,
             "end": self._end,
-            "connected": lambda _, record: self._tally.connected(record),
-            "identity": lambda _, record: self._tally.identity(record),
+            "connected": lambda _, record: self._standing.connected(record),
+            "identity": lambda _, record: self._standing.identity(record),
+            "probed": lambda _, record: self._standing.probed(record),
+            "sung": lambda _, record: self._standing.sung(record),
             "delays": lambda _, record: self._tally.delays(record),
             "state": self._state,
             "dropped": self._dropped,

@@ -157,8 +157,9 @@ class Live:
     def answer(self, exchange: Exchange, model: str) -> None:
         """A 2xx answered, and this is the model's name (raw, can be empty)."""
         exchange.answered = model
-        own = clean(model)
-        exchange.label = self._models.learn(exchange.upstream, exchange.asked, own)
+        named = clean(model)
+        exchange.label = self._models.learn(exchange.upstream, exchange.asked, named)
+        own = self._models.name(exchange.upstream, named)
         if exchange.group is not None:
             self._move(exchange, own)
         if own != exchange.asked:

@@ -31,6 +31,7 @@ class Metrics(Speeds):
         self._define_speeds()
         self._define_tokens()
         self._define_upstreams()
+        self._define_canary()
         self._define_users()
         self._define_tasks()
         self._define_own()
@@ -98,7 +99,7 @@ class Metrics(Speeds):
 
     def _define_upstreams(self) -> None:
         self.upstream_up = self._gauge(
-            "upstream_up", "upstream", "Whether the last connection to it could be made."
+            "upstream_up", "upstream", "Whether the last connection or health probe worked."
         )
         self.upstream_info = self._gauge(
             "upstream_info",
@@ -149,6 +150,18 @@ class Metrics(Speeds):
         )
         self.task_output_tokens = self._histogram(
             "task_output_tokens", "", "Output tokens of each task.", buckets.LENGTH
+        )
+
+    def _define_canary(self) -> None:
+        labels = "upstream model"
+        self.canary_success = self._gauge(
+            "canary_success", labels, "Whether the last canary was answered in full."
+        )
+        self.canary_ttft = self._gauge(
+            "canary_time_to_first_token_seconds", labels, "TTFT of the last canary."
+        )
+        self.canary_decode = self._gauge(
+            "canary_decode_tokens_per_second", labels, "Decode rate of the last canary."
         )
 
     def _define_own(self) -> None:

@@ -212,7 +212,8 @@ class Relay:
         meter.head(status, kind, encoding, exchange.t_end)
         if exchange.answered and (figures := in_head(fields)):
             meter.engine_says(figures)
-        self._ledger.server(exchange.upstream, server)
+        if exchange.answered:  # errors are often those of something between
+            self._ledger.server(exchange.upstream, server)
         events = media_type(kind) == "text/event-stream"
         if not events or encoding not in ("", "identity"):
             withdrawal = None
@@ -228,7 +229,7 @@ class Relay:
             exchange.outcome = Outcome.ERROR_MIDSTREAM if meter.error else broken
             client.cut()
             return
-        exchange.outcome = _verdict(status, meter)
+        exchange.outcome = verdict(status, meter)
         if withdrawal is not None and "llama.cpp" in server and meter.engine:
             self._asker.ask_no_more(exchange)  # it tells anyhow, and clients may want its timings
 
@@ -341,7 +342,7 @@ def _left(meter: Meter) -> Outcome:
     return Outcome.COMPLETED if meter.ended else Outcome.CLIENT_CLOSED
 
 
-def _verdict(status: int, meter: Meter) -> Outcome:
+def verdict(status: int, meter: Meter) -> Outcome:
     """The outcome of an answer whose body came to its end."""
     if status >= 400:
         return Outcome.REJECTED

@@ -25,6 +25,7 @@ from proxy.sockets import Sockets, opened
 
 RunWorker = Callable[[Config, int, socket.socket, str], None]
 RunKeeper = Callable[[Config, socket.socket, socket.socket], None]
+RunScout = Callable[[Config, str], None]
 
 MARGIN = 5.0  # seconds, for what a process does once its streams have ended
 STARTED = 1.0  # seconds; who dies sooner waits longer each time before the next try
@@ -63,7 +64,8 @@ class Child:
 class Supervisor:
     """Runs one keeper and `config.workers` workers on `sockets` until a signal says to stop.
 
-    `run_worker(config, slot, listener, channel_path)` and `run_keeper(config, admin, channel)` are
+    And one scout, if there is something for it to do. `run_worker(config, slot, listener,
+    channel_path)`, `run_keeper(config, admin, channel)` and `run_scout(config, channel_path)` are
     what the children do: each returns once it has done what SIGTERM asks for. `parent`: see
     `Signals`.
     """
@@ -74,18 +76,21 @@ class Supervisor:
         sockets: Sockets,
         run_worker: RunWorker,
         run_keeper: RunKeeper,
+        run_scout: RunScout,
         parent: int | None = None,
     ) -> None:
         self._config = config
         self._sockets = sockets
         self._run_worker = run_worker
         self._run_keeper = run_keeper
+        self._run_scout = run_scout
         self._keeper = Child("keeper", self._as_keeper)
         self._workers = [
             Child(f"worker {slot}", partial(self._as_worker, slot))
             for slot in range(config.workers)
         ]
-        self._children = [self._keeper, *self._workers]
+        scouts = [Child("scout", self._as_scout)] if config.scouted else []
+        self._children = [self._keeper, *scouts, *self._workers]
         self._lifeline = Lifeline()
         self._signals = Signals(parent)
         self._ready = False
@@ -119,6 +124,11 @@ class Supervisor:
         self._lifeline.follow()
         self._sockets.keep(self._sockets.admin, self._sockets.channel)
         self._run_keeper(self._config, self._sockets.admin, self._sockets.channel)
+
+    def _as_scout(self) -> None:
+        self._lifeline.follow()
+        self._sockets.keep()
+        self._run_scout(self._config, self._sockets.channel_path)
 
     # --- running --------------------------------------------------------------------------------
 
@@ -169,9 +179,10 @@ class Supervisor:
     # --- stopping -------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Workers first: while their streams end, the keeper still tells of them."""
+        """The keeper last: while streams end it still tells of them."""
         self._sockets.keep(self._sockets.admin, self._sockets.channel)
-        self._end(self._workers, self._config.drain_seconds + MARGIN)
+        others = [child for child in self._children if child is not self._keeper]
+        self._end(others, self._config.drain_seconds + MARGIN)
         self._end([self._keeper], MARGIN)
 
     def _end(self, children: Sequence[Child], seconds: float) -> None:
@@ -252,9 +263,9 @@ def serve(config: Config, parent: int | None = None) -> int:
     with opened(config) as sockets:
         check_loop(config)
         config = _with_secret(config)
-        from proxy.app import run_keeper, run_worker
+        from proxy.app import run_keeper, run_scout, run_worker
 
         # What is loaded by now stays shared between the processes, and is never looked through.
         gc.collect()
         gc.freeze()
-        return Supervisor(config, sockets, run_worker, run_keeper, parent).run()
+        return Supervisor(config, sockets, run_worker, run_keeper, run_scout, parent).run()

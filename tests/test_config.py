@@ -67,7 +67,8 @@ def test_every_default_is_a_value_that_can_be_given(setting: Setting) -> None:
 
 def test_every_field_can_be_set_or_is_a_table_of_the_file() -> None:
     fields = {field.name for field in dataclasses.fields(Config)}
-    assert fields - {one.field for one in SETTINGS} == {"buckets", "user_secret"}
+    tables = {"buckets", "scouting", "user_secret", "dials", "objectives"}
+    assert fields - {one.field for one in SETTINGS} == tables
 
 
 def test_a_bad_url_is_named_by_where_it_came_from(file: Path) -> None:
