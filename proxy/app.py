@@ -64,6 +64,8 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
             max_users=config.max_users if config.user_from else None,
             task_key=_task_key(config),
             task_quiet=config.task_quiet,
+            dials=config.dials,
+            objectives=config.objectives,
         )
     except ValueError as problem:
         raise SettingError(f"buckets: {problem}") from None

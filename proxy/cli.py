@@ -45,6 +45,8 @@ def _serve(flags: Flags) -> int:
     from proxy.config import load
 
     config = load(flags, os.environ)
+    for note in config.dials.notes():
+        print(f"tokometer: {note}", file=sys.stderr, flush=True)
     from proxy.supervisor import serve
 
     return serve(config)
