@@ -16,11 +16,12 @@ import uvicorn
 import uvloop
 
 from proxy.channel import Record
-from proxy.config import Config
+from proxy.config import ENVIRONMENT, Config
 from proxy.descriptors import make_room
 from proxy.keeper import Keeper
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
+from proxy.live import Follower
 from proxy.origin import TRACEPARENT, Origins
 from proxy.relay import Relay, Rules
 from proxy.routing import Way
@@ -54,6 +55,7 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
 
     Raises: SettingError where buckets or the request log's path will not do.
     """
+    exporter = _exporter(config)
     try:
         keeper = Keeper(
             upstreams=[upstream.name for upstream in config.upstreams],
@@ -64,6 +66,7 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
             max_users=config.max_users if config.user_from else None,
             task_key=_task_key(config),
             task_quiet=config.task_quiet,
+            exporter=exporter,
             dials=config.dials,
             objectives=config.objectives,
         )
@@ -75,6 +78,24 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
         ) from None
     os.nice(_KEEPER_NICE)
     uvloop.run(keeper.serve(admin, channel))
+
+
+def _exporter(config: Config) -> Follower | None:
+    """What sends measurements to OpenTelemetry's collector. What it needs is an extra."""
+    if config.otlp_endpoint is None:
+        return None
+    try:
+        from proxy.otlp import Collector
+    except ImportError as problem:
+        raise SettingError(
+            f"otlp_endpoint: OpenTelemetry is missing ({problem}): pip install tokometer[otel]"
+        ) from None
+    endpoint = None if config.otlp_endpoint == ENVIRONMENT else config.otlp_endpoint
+    try:
+        return Collector(endpoint).telemetry(config.upstreams)
+    except (ValueError, OSError) as problem:
+        text = " ".join(str(problem).split())
+        raise SettingError(f"otlp_endpoint: a variable OTEL_... will not do: {text}") from None
 
 
 def _task_key(config: Config) -> Literal["trace_id", "task"] | None:

@@ -32,6 +32,8 @@ class Begin(TypedDict, total=False):
     time: float
     request_id: str
     trace_id: str
+    parent_id: str  # the span that the client is in, with trace_id
+    sampled: bool  # whether the client's trace is recorded, with trace_id
 
 
 class Output(TypedDict, total=False):
@@ -59,8 +61,8 @@ class End(TypedDict, total=False):
     at: float  # when it was in flight no more
     request_id: str
     trace_id: str
-    parent_id: str  # of the span that the client says it is in, with trace_id
-    sampled: bool  # whether the client's trace is recorded, with trace_id
+    parent_id: str
+    sampled: bool
     user: str
     task: str
     upstream: str

@@ -38,6 +38,19 @@ def _default_upstream(url: str) -> tuple[Upstream, ...]:
     return (Upstream.parse("default", url),)
 
 
+ENVIRONMENT = "env"  # instead of a collector's URL
+
+
+def _collector(url: str) -> str:
+    if url == ENVIRONMENT:
+        return url
+    if "@" in url:
+        raise ValueError(
+            "leave user and password out of the URL: OTEL_EXPORTER_OTLP_HEADERS is for them"
+        )
+    return Upstream.parse("otlp", url).url
+
+
 @dataclass(frozen=True)
 class Config:
     """The running settings. Times in seconds, sizes in bytes.
@@ -128,6 +141,13 @@ class Config:
     )
     log_requests: str | None = setting(
         None, unit="path", help="file that gets one line of JSON per exchange; - is standard output"
+    )
+    otlp_endpoint: str | None = setting(
+        None,
+        unit="URL",
+        parse=_collector,
+        help="OpenTelemetry collector that gets metrics and spans by OTLP over HTTP, such as "
+        "http://127.0.0.1:4318, or env: the one that OTEL_EXPORTER_OTLP_ENDPOINT names",
     )
     buckets: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     scouting: Mapping[str, Scouting] = field(default_factory=dict, compare=False)

@@ -106,6 +106,8 @@ class Exchange:
         }
         if self.trace_id:
             record["trace_id"] = self.trace_id
+        if self.parent_id and self.sampled is not None:
+            record["parent_id"], record["sampled"] = self.parent_id, self.sampled
         if self.origin.user:
             record["user"] = self.origin.user
         if self.origin.task:

@@ -267,6 +267,8 @@ def _aborted(exchange: Exchange, now: float) -> End:
         "at": now,
         "request_id": begun.get("request_id"),
         "trace_id": begun.get("trace_id"),
+        "parent_id": begun.get("parent_id"),
+        "sampled": begun.get("sampled"),
         "user": begun.get("user"),
         "task": begun.get("task"),
         "upstream": exchange.upstream,

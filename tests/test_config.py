@@ -219,3 +219,16 @@ def test_a_secret_that_could_be_guessed_is_refused_without_being_said() -> None:
     said = refused({**URL}, {"TOKOMETER_USER_SECRET": "hunter2"})
     assert said.startswith("environment variable TOKOMETER_USER_SECRET: too short")
     assert "hunter2" not in said
+
+
+def test_a_collector_is_a_url_or_what_the_environment_names() -> None:
+    assert load(URL, {}).otlp_endpoint is None
+    given = {"http://c:4318/": "http://c:4318", "https://c/otlp": "https://c/otlp", "env": "env"}
+    for text, endpoint in given.items():
+        assert load({**URL, "otlp_endpoint": text}, {}).otlp_endpoint == endpoint
+    assert load(URL, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}).otlp_endpoint is None
+    for text in ("c:4318", "grpc://c:4317", "http://", ""):
+        assert refused({**URL, "otlp_endpoint": text}).startswith("flag --otlp-endpoint: ")
+    said = refused({**URL, "otlp_endpoint": "http://ann:secret@c"})
+    assert "OTEL_EXPORTER_OTLP_HEADERS" in said
+    assert "secret" not in said
