@@ -78,6 +78,7 @@ class Origin(NamedTuple):
     task: str | None = None
 
 
+_NOBODY = Origin()
 Finder = Callable[[Fields, Mapping[str, JSON]], str | None]
 
 
@@ -93,18 +94,18 @@ class Origins:
     def __init__(
         self, user: str | None = None, task: str | None = None, secret: Secret | None = None
     ) -> None:
-        self._user = _user_finder(user, secret or Secret())
+        self._user = _user_finder(user, secret or Secret()) if user else None
         self._task = _name(task)
 
     def of(self, fields: Fields, body: Mapping[str, JSON]) -> Origin:
         """The origin of a request with these headers and this JSON (`{}` where it is not read)."""
-        task = _hash(fields[self._task]) if self._task else None
-        return Origin(self._user(fields, body), task)
+        if self._user is None and self._task is None:
+            return _NOBODY
+        user = self._user(fields, body) if self._user else None
+        return Origin(user, _hash(fields[self._task]) if self._task else None)
 
 
-def _user_finder(source: str | None, secret: Secret) -> Finder:
-    if source is None:
-        return lambda fields, body: None
+def _user_finder(source: str, secret: Secret) -> Finder:
     if source == BODY_USER:
         return lambda fields, body: _label(_body_user(body))
     if name := _name(source):

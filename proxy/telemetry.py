@@ -122,7 +122,8 @@ class Telemetry(Follower):
             span_attributes(upstream, record, asked),
             start_time=start,
         )
-        if not span.get_span_context().trace_flags.sampled or not self._room():
+        kept = span.is_recording() and span.get_span_context().trace_flags.sampled
+        if not kept or not self._room():
             return
         if error is not None:
             span.set_status(Status(StatusCode.ERROR))

@@ -206,6 +206,18 @@ def test_nothing_of_a_text_or_a_key_is_in_what_is_sent(collector: Collecting, ri
     assert b"ffffffff" not in sent
 
 
+def test_where_opentelemetry_is_switched_off_nothing_waits(
+    collector: Collecting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    rig = Rig(collector.url)
+    for _ in range(_MOST_WAITING + 1):
+        rig.exchange()
+    rig.collector.close(PATIENCE)
+    assert collector.spans() == []
+    assert rig.said == []
+
+
 def test_its_threads_end_with_it(collector: Collecting) -> None:
     before = threading.active_count()
     rig = Rig(collector.url)
