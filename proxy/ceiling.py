@@ -1,16 +1,12 @@
 """`tokometer ceiling`: the most that one user can get, and the share of it that was measured."""
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
-import orjson
-
-from proxy.cells import concurrency_class
 from proxy.devices import Device, device
 from proxy.dials import Dials, Memory, parameters
 from proxy.layers import laid
+from proxy.logged import Cell, cells
 from proxy.quantities import bandwidth, bytes_text, decimal, duration
 from proxy.settings import SettingError, setting
 from proxy.weights import Weights, weights
@@ -103,7 +99,7 @@ def run(settings: CeilingSettings) -> int:
     if settings.log:
         if dials.ceiling is None:
             raise SettingError("no ceiling to compare a log with: give --bandwidth or --device")
-        lines += ["", *_table(_cells(settings.log, settings.model), dials.ceiling)]
+        lines += ["", *_table(cells(settings.log, settings.model), dials.ceiling)]
     print("\n".join(lines))
     return 0
 
@@ -166,57 +162,13 @@ def speed(of: float) -> str:
     return f"{of:.0f}" if of >= 100 else f"{of:.3g}"
 
 
-class _Cell(NamedTuple):
-    model: str
-    concurrency: str
-    rates: list[float]
-
-
-def _cells(paths: Sequence[str], model: str | None) -> list[_Cell]:
-    """Decode rates of completed streams by model and concurrency. Raises SettingError."""
-    found: dict[tuple[str, int, str], _Cell] = {}
-    for path in paths:
-        for line in _lines(path):
-            name, rate = str(line.get("model", "")), line.get("decode_tokens_per_second")
-            if not isinstance(rate, int | float) or rate <= 0 or (model and name != model):
-                continue
-            streams = line.get("concurrency")
-            users = concurrency_class(streams) if type(streams) is int else "unknown"
-            order = int(users.split("-")[0].rstrip("+")) if type(streams) is int else 0
-            found.setdefault((name, order, users), _Cell(name, users, [])).rates.append(rate)
-    if not found:
-        of = f" of {model}" if model else ""
-        raise SettingError(f"log: there is no decode rate{of} in {', '.join(paths)}")
-    return [found[key] for key in sorted(found)]
-
-
-def _lines(path: str) -> Iterator[dict[str, Any]]:
-    try:
-        with open(path, "rb") as file:
-            for number, text in enumerate(file, 1):
-                yield _line(text, f"{path} line {number}")
-    except OSError as error:
-        raise SettingError(f"log: cannot read {path}: {error.strerror}") from None
-
-
-def _line(text: bytes, source: str) -> dict[str, Any]:
-    try:
-        line = orjson.loads(text)
-    except ValueError:
-        line = None
-    if not isinstance(line, dict):
-        raise SettingError(f"log: {source} is no JSON object: give a file of --log-requests")
-    return line
-
-
-def _table(cells: Iterable[_Cell], ceiling: float) -> Iterator[str]:
-    """Lines of a table; rates are geometric means, like those of the cells in the metrics."""
+def _table(found: Iterable[Cell], ceiling: float) -> Iterator[str]:
+    """Lines of a table."""
     rows = [("model", "users", "streams", "tokens/s per user", "share of the ceiling")]
-    for cell in cells:
-        rate = math.exp(math.fsum(map(math.log, cell.rates)) / len(cell.rates))
-        share = f"{rate / ceiling:.0%}"
-        rows.append((cell.model, cell.concurrency, str(len(cell.rates)), speed(rate), share))
+    for cell in found:
+        share = f"{cell.rate / ceiling:.0%}"
+        rows.append((cell.model, cell.concurrency, str(len(cell.rates)), speed(cell.rate), share))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *others in rows:
-        cells_ = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
-        yield "  ".join([first.ljust(widths[0]), *cells_])
+        padded = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
+        yield "  ".join([first.ljust(widths[0]), *padded])

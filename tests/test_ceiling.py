@@ -1,11 +1,9 @@
-import json
-import math
 from pathlib import Path
 
 import pytest
+from test_logged import log, stream
 from test_weights import of_gguf
 
-from proxy.ceiling import speed
 from proxy.cli import main
 
 
@@ -73,16 +71,6 @@ def test_of_a_mixture_of_experts_it_is_told_what_is_read(
     assert "80 kB of 320 kB (2 of 8 experts are used)" in out
 
 
-def log(path: Path, *lines: object) -> str:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return str(path)
-
-
-def stream(rate: float | None, model: str = "m", users: int | None = 1) -> dict[str, object]:
-    line = {"model": model, "concurrency": users, "decode_tokens_per_second": rate}
-    return {key: value for key, value in line.items() if value is not None}
-
-
 def test_a_request_log_is_compared_by_model_and_concurrency(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -94,26 +82,20 @@ def test_a_request_log_is_compared_by_model_and_concurrency(
     assert rows[1:] == [
         ["a", "unknown", "1", "9", "20%"],
         ["m", "1", "1", "40", "88%"],
-        ["m", "8-15", "2", speed(math.sqrt(20 * 5)), "22%"],
+        ["m", "8-15", "2", "10", "22%"],
         ["n", "64+", "1", "1", "2%"],
     ]
     only = told(capsys, *SMALL, "--log", one, two, "--model", "n").split("\n\n")[1]
     assert [row.split()[0] for row in only.splitlines()] == ["model", "n"]
 
 
-def test_bad_logs_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_used_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     missing = str(tmp_path / "x")
-    assert refused_after(capsys, "--log", missing).endswith(f"{missing}: No such file or directory")
-    torn = log(tmp_path / "torn", stream(40.0))
-    Path(torn).write_text(Path(torn).read_text() + '{"model"')
-    assert f"{torn} line 2 is no JSON object" in refused_after(capsys, "--log", torn)
-    nothing = log(tmp_path / "nothing", stream(None))
-    assert "there is no decode rate in" in refused_after(capsys, "--log", nothing)
-    assert "no decode rate of n in" in refused_after(capsys, "--log", nothing, "--model", "n")
-
-
-def refused_after(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
-    return refused(capsys, *SMALL, *flags)
+    assert refused(capsys, *SMALL, "--log", missing).endswith(
+        f"{missing}: No such file or directory"
+    )
 
 
 @pytest.mark.parametrize(
