@@ -85,7 +85,7 @@ class Canary:
         """The upstream's engine as far as it matters; `_asked` is set to a model that is there."""
         if self._settings.canary_model and self._proven:
             return ""
-        facts = await self._survey.facts()
+        facts = await self._survey.facts(afresh=self._proven is None)
         if not self._settings.canary_model and facts.models and self._asked not in facts.models:
             self._asked = facts.models[0]
         return facts.engine

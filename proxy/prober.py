@@ -16,8 +16,9 @@ from proxy.survey import FAILURES, Survey
 
 # Of each answer: they are small.
 _MOST_SECONDS = 5.0
-# How old may be what is known of an upstream.
+# How old may be what is known of an upstream, and that nothing is.
 _STALE_SECONDS = 60.0
+_MUTE_SECONDS = 600.0
 
 
 class Prober:
@@ -41,7 +42,8 @@ class Prober:
         self._asks = settings.asks(upstream.scheme)
         self._seconds = min(settings.probe_interval or math.inf, _MOST_SECONDS)
         self._survey = Survey(Caller(upstream, transport), self._seconds)
-        self._surveyed = -math.inf  # when it last told what it is; since then it was well
+        # When it was last asked what it is, and everything; since then it was well.
+        self._surveyed = self._afresh = -math.inf
 
     async def probe(self) -> Probed:
         """Ask once, in a bounded time, and never raise for what the upstream does."""
@@ -53,16 +55,18 @@ class Prober:
                 await self._connect()
             record["up"] = True
             return record
-        self._surveyed = -math.inf  # who comes back may be another one
+        self._surveyed = self._afresh = -math.inf  # who comes back may be another one
         return record
 
     async def _ask(self, record: Probed) -> None:
         now = self._clock()
         if now - self._surveyed >= _STALE_SECONDS:
-            facts = await self._survey.facts()
+            afresh = now - self._afresh >= _MUTE_SECONDS
+            facts = await self._survey.facts(afresh=afresh)
             record["engine"], record["version"] = facts.engine, facts.version
             record["models"] = list(facts.models)
             self._surveyed = now
+            self._afresh = now if afresh else self._afresh
         await self._survey.health()
 
     async def _connect(self) -> None:

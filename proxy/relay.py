@@ -104,7 +104,7 @@ class Relay:
                     exchange.t_end = self._clock()
             raise
         except Exception as mistake:
-            _confess(mistake)
+            confess(mistake)
             if not client.status:
                 _answer(client, errors.INTERNAL)
         finally:
@@ -325,10 +325,10 @@ def _look(meter: Meter, data: bytes, at: float) -> None:
         meter.read(data, at)
     except Exception as mistake:  # ours: the bytes are on their way all the same
         meter.give_up("malformed")
-        _confess(mistake)
+        confess(mistake)
 
 
-def _confess(mistake: Exception) -> None:
+def confess(mistake: Exception) -> None:
     """Say where we broke, never over what: that may be somebody's text."""
     trace = traceback.extract_tb(mistake.__traceback__)[-1]
     where = f"{os.path.basename(trace.filename)}:{trace.lineno}"

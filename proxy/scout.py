@@ -16,6 +16,7 @@ from proxy.channel import Probed, Record, Sung
 from proxy.config import Config
 from proxy.connection import Clock
 from proxy.prober import Prober
+from proxy.relay import confess
 from proxy.sender import Sender
 from proxy.upstream import Transport
 
@@ -77,5 +78,8 @@ class Scout:
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + seconds
-            self._tell(await once())
+            try:
+                self._tell(await once())
+            except Exception as mistake:  # ours: others are asked all the same
+                confess(mistake)
             await asyncio.sleep(due - loop.time())

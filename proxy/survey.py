@@ -29,6 +29,7 @@ class Survey:
         self._caller = caller
         self._seconds = seconds
         self._telling: Question | None = None
+        self._mute = False  # it was asked everything and told nothing
         self._engine = ""
 
     async def health(self) -> None:
@@ -40,11 +41,18 @@ class Survey:
         if reply.status >= 500 and reply.status != _NOT_IMPLEMENTED:
             raise Unwell
 
-    async def facts(self) -> Facts:
-        """What it is. Raises as `health`."""
+    async def facts(self, *, afresh: bool = True) -> Facts:
+        """What it is; where not `afresh`, who told nothing is asked for models alone.
+
+        Raises as `health`.
+        """
         listing = await self._ask(facts.LIST)
         engine, models = facts.engine_of(listing), facts.models(listing.told)
-        told = await self._told(engine) or Facts(engine)
+        told = None
+        if engine or afresh or not self._mute:
+            told = await self._told(engine)
+            self._mute = told is None
+        told = told or Facts(engine)
         if told.engine == "vllm" and models and not engine:
             # Others tell a bare version too, and in its list vLLM says that it is vLLM.
             told = told._replace(engine="")

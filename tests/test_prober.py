@@ -61,6 +61,17 @@ def test_further_probes_are_one_request_and_a_minute_later_it_is_asked_again(rig
     assert rig.probe() == {**WELL, **FACTS, "version": "0.33.0"}
 
 
+def test_a_server_that_tells_nothing_is_asked_everything_only_now_and_then(rig: Rig) -> None:
+    rig.server.knows("/v1/models", {"data": [{"id": "m"}]})
+    rig.server.knows("/version", {}, 404)
+    rig.probe()
+    assert len(rig.paths) == 8
+    rig.probe(after=60)
+    assert rig.paths == ["/v1/models", "/health"]
+    rig.probe(after=540)
+    assert len(rig.paths) == 8
+
+
 def test_who_is_not_well_tells_what_it_is_when_it_is_back(rig: Rig) -> None:
     rig.probe()
     rig.server.knows("/health", {}, 503)

@@ -14,6 +14,7 @@ from engine.rig import FAST, running
 from upstreams import ScriptedUpstream, Visit, answering, sized
 
 from proxy.address import Upstream
+from proxy.canary import Canary
 from proxy.config import Config
 from proxy.engine import EngineSettings
 from proxy.scout import Scout
@@ -112,6 +113,27 @@ def test_an_upstream_that_hangs_holds_no_other_up(tmp_path: Path) -> None:
             assert not of(ear, "probed", "bad")[0]["up"]
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_a_mistake_of_ours_is_confessed_and_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def broken(self: Canary) -> Any:
+        raise KeyError("a secret")
+
+    monkeypatch.setattr(Canary, "sing", broken)
+
+    async def main() -> None:
+        async with answering(sized(b"{}")) as up:
+            url = f"http://127.0.0.1:{up.port}"
+            settings = {"probe_interval": 0.05, "canary_interval": 0.05}
+            async with scouting(tmp_path, {"up": url}, **settings) as ear:
+                await until(lambda: len(of(ear, "probed")) >= 3)
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    said = capsys.readouterr().err
+    assert "KeyError in test_scout.py" in said
+    assert "a secret" not in said
 
 
 def test_a_new_keeper_is_told_all_that_is_known(tmp_path: Path) -> None:

@@ -100,6 +100,24 @@ def test_a_server_that_tells_nothing_is_nothing_and_well() -> None:
     asyncio.run(main())
 
 
+def test_who_told_nothing_is_asked_for_models_alone_unless_afresh() -> None:
+    async def main() -> None:
+        known = answers({"/v1/models": {"data": [{"id": "m"}]}})
+        async with knowing(known) as up:
+            asker = survey(up.port)
+            assert await asker.facts(afresh=False) == Facts(models=("m",))
+            assert len(up.heard) == 7
+            up.heard.clear()
+            assert await asker.facts(afresh=False) == Facts(models=("m",))
+            assert [heard.target for heard in up.heard] == [b"/v1/models"]
+            await asker.facts()
+            assert len(up.heard) == 8
+            known.update(answers({"/v1/models": VLLM, "/version": {"version": "1"}}))
+            assert (await asker.facts(afresh=False)).version == "1"
+
+    asyncio.run(main())
+
+
 def test_a_server_header_is_enough_for_one_that_has_its_own() -> None:
     async def main() -> None:
         refused = sized(b"{}", b"Server: llama.cpp", status=b"401 Unauthorized")
