@@ -10,18 +10,22 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Literal
 
 import uvicorn
 import uvloop
 
 from proxy.channel import Record
-from proxy.config import Config
+from proxy.config import ENVIRONMENT, Config
 from proxy.descriptors import make_room
 from proxy.keeper import Keeper
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
+from proxy.live import Follower
+from proxy.origin import TRACEPARENT, Origins
 from proxy.relay import Relay, Rules
 from proxy.routing import Way
+from proxy.scout import Scout
 from proxy.sender import Sender
 from proxy.settings import SettingError
 from proxy.upstream import Transport
@@ -51,6 +55,7 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
 
     Raises: SettingError where buckets or the request log's path will not do.
     """
+    exporter = _exporter(config)
     try:
         keeper = Keeper(
             upstreams=[upstream.name for upstream in config.upstreams],
@@ -58,6 +63,12 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
             stall_seconds=config.stall_seconds,
             buckets=config.buckets,
             log_path=config.log_requests,
+            max_users=config.max_users if config.user_from else None,
+            task_key=_task_key(config),
+            task_quiet=config.task_quiet,
+            exporter=exporter,
+            dials=config.dials,
+            objectives=config.objectives,
         )
     except ValueError as problem:
         raise SettingError(f"buckets: {problem}") from None
@@ -67,6 +78,35 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
         ) from None
     os.nice(_KEEPER_NICE)
     uvloop.run(keeper.serve(admin, channel))
+
+
+def _exporter(config: Config) -> Follower | None:
+    """What sends measurements to OpenTelemetry's collector. What it needs is an extra."""
+    if config.otlp_endpoint is None:
+        return None
+    try:
+        from proxy.otlp import Collector
+    except ImportError as problem:
+        raise SettingError(
+            f"otlp_endpoint: OpenTelemetry is missing ({problem}): pip install tokometer[otel]"
+        ) from None
+    endpoint = None if config.otlp_endpoint == ENVIRONMENT else config.otlp_endpoint
+    try:
+        return Collector(endpoint).telemetry(config.upstreams)
+    except (ValueError, OSError) as problem:
+        text = " ".join(str(problem).split())
+        raise SettingError(f"otlp_endpoint: a variable OTEL_... will not do: {text}") from None
+
+
+def _task_key(config: Config) -> Literal["trace_id", "task"] | None:
+    if config.task_from is None:
+        return None
+    return "trace_id" if config.task_from == TRACEPARENT else "task"
+
+
+def run_scout(config: Config, channel_path: str) -> None:
+    """Probe upstreams and send canaries until SIGTERM."""
+    uvloop.run(Scout(config, channel_path, _tls(config), time.monotonic).run())
 
 
 class Worker:
@@ -165,6 +205,7 @@ def rules(config: Config) -> Rules:
         connect_timeout=config.connect_timeout,
         idle_timeout=config.idle_timeout,
         stall_seconds=config.stall_seconds,
+        origins=Origins(config.user_from, config.task_from, config.user_secret),
     )
 
 

@@ -22,10 +22,15 @@ TPOT = preferred(R10, 0.0001, 10)
 CHUNK_GAP = preferred(R10, 0.0001, 31.5)
 DURATION = preferred(R10, 0.01, 3150)
 DECODE_RATE = preferred(R10, 1, 10_000)  # tokens per second
+CHARACTER_RATE = preferred(R10, 4, 10_000)  # per second; 25 is about what people read
+TOKENS_PER_CHUNK = preferred(R10, 1, 100)
+RATIO = (0.0, 0.05, *(tenth / 10 for tenth in range(1, 10)))
 PREFILL_RATE = preferred(R5, 1, 100_000)
 LENGTH = tuple(float(2**power) for power in range(21))  # tokens
 CONNECT = preferred(R5, 0.0001, 10)
 CLIENT_WAIT = preferred(R5, 0.001, 100)
+TASK_CALLS = tuple(float(2**power) for power in range(13))
+TASK_WAIT = preferred(R5, 0.1, 63_000)
 OWN_DELAY = preferred(R5, 0.00001, 1)
 
 

@@ -25,8 +25,12 @@ def context_class(tokens: int | None) -> str:
 
 
 def concurrency_class(streams: float) -> str:
-    """The class of so many streams; a mean counts as what it has reached (3.9 is in 2-3)."""
-    power = int(streams).bit_length() - 1
+    """The class of so many streams; a mean counts as the nearest whole number.
+
+    Of eight users' streams that begin together, the first one that ends leaves a mean of 7.99 to
+    the others: that is eight all the same.
+    """
+    power = math.floor(streams + 0.5).bit_length() - 1
     return _CONCURRENCIES[min(max(power, 0), len(_CONCURRENCIES) - 1)]
 
 

@@ -26,10 +26,14 @@ class Begin(TypedDict, total=False):
     model: str  # as asked for, raw
     at: float
     trace: str  # for exemplars: the trace id, else the request id
+    user: str  # as a label value; here and in End only where users are asked for
+    task: str  # a hash of what the calls of a task share; only where that is a header
     # For the log line of an exchange whose worker died; as in End.
     time: float
     request_id: str
     trace_id: str
+    parent_id: str  # the span that the client is in, with trace_id
+    sampled: bool  # whether the client's trace is recorded, with trace_id
 
 
 class Output(TypedDict, total=False):
@@ -57,6 +61,10 @@ class End(TypedDict, total=False):
     at: float  # when it was in flight no more
     request_id: str
     trace_id: str
+    parent_id: str
+    sampled: bool
+    user: str
+    task: str
     upstream: str
     model: str  # raw; as in Output
     api: str
@@ -71,6 +79,8 @@ class End(TypedDict, total=False):
     last_at: float  # t_last
     decode_tokens_per_second: float
     prefill_tokens_per_second: float
+    decode_characters_per_second: float  # with decode_tokens_per_second
+    tokens_per_chunk: float  # output tokens per read with output
     duration_seconds: float
     client_wait_seconds: float
     prompt_tokens: int
@@ -105,6 +115,28 @@ class Identity(TypedDict):
     server: str
 
 
+class Probed(TypedDict, total=False):
+    """A probe of an upstream; all but `up` only where it said what it is, empty is unknown."""
+
+    kind: Literal["probed"]
+    upstream: str
+    up: bool
+    engine: str
+    version: str
+    models: list[str]  # its own list
+
+
+class Sung(TypedDict, total=False):
+    """A canary has come back."""
+
+    kind: Literal["sung"]
+    upstream: str
+    model: str  # raw; empty if none is known
+    success: bool
+    ttft_seconds: float
+    decode_tokens_per_second: float
+
+
 class Delays(TypedDict, total=False):
     """The proxy's own delays since the last such record, seconds."""
 
@@ -114,7 +146,7 @@ class Delays(TypedDict, total=False):
 
 
 class State(TypedDict):
-    """What a worker is doing; the first record on a connection."""
+    """What a worker is doing; its first record on a connection."""
 
     kind: Literal["state"]
     worker: int  # its slot
@@ -133,4 +165,4 @@ class Dropped(TypedDict):
     in_flight: list[int]  # ids
 
 
-Record = Begin | Output | End | Connected | Identity | Delays | State | Dropped
+Record = Begin | Output | End | Connected | Identity | Probed | Sung | Delays | State | Dropped

@@ -45,6 +45,8 @@ def _serve(flags: Flags) -> int:
     from proxy.config import load
 
     config = load(flags, os.environ)
+    for note in config.dials.notes():
+        print(f"tokometer: {note}", file=sys.stderr, flush=True)
     from proxy.supervisor import serve
 
     return serve(config)
@@ -80,6 +82,18 @@ def _demo(flags: Flags) -> int:
     return run(DemoSettings(**from_flags(_demo_settings(), flags)))
 
 
+def _ceiling_settings() -> list[Setting]:
+    from proxy.ceiling import CeilingSettings
+
+    return settings_of(CeilingSettings)
+
+
+def _ceiling(flags: Flags) -> int:
+    from proxy.ceiling import CeilingSettings, run
+
+    return run(CeilingSettings(**from_flags(_ceiling_settings(), flags)))
+
+
 COMMANDS = {
     "serve": Command("the proxy", _serve_settings, _serve, PRECEDENCE),
     "demo": Command("simulated engine, proxy and sample traffic", _demo_settings, _demo),
@@ -87,6 +101,9 @@ COMMANDS = {
         "simulated inference server with interfaces like those of OpenAI, Anthropic and Ollama",
         _engine_settings,
         _engine,
+    ),
+    "ceiling": Command(
+        "the most that one user can get from a model and its hardware", _ceiling_settings, _ceiling
     ),
 }
 

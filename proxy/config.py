@@ -3,17 +3,20 @@
 Flags come before `TOKOMETER_*` variables, those before the TOML file, that before the default.
 """
 
-import math
 import os
 import ssl
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+from proxy import dials, objectives, scouting, tables
 from proxy.address import EXAMPLE, Upstream
+from proxy.dials import NO_DIALS, DialTable
+from proxy.layers import Layer, laid
+from proxy.objectives import NO_OBJECTIVES, ObjectiveTable
+from proxy.origin import TRACEPARENT, Secret, task_source, user_source
+from proxy.scouting import Scouting
 from proxy.settings import (
     Setting,
     SettingError,
@@ -21,7 +24,6 @@ from proxy.settings import (
     from_file,
     from_flags,
     settings_of,
-    unknown,
 )
 
 __all__ = ["FLAGS", "SETTINGS", "Config", "Upstream", "arranged", "load"]
@@ -36,12 +38,28 @@ def _default_upstream(url: str) -> tuple[Upstream, ...]:
     return (Upstream.parse("default", url),)
 
 
+ENVIRONMENT = "env"  # instead of a collector's URL
+
+
+def _collector(url: str) -> str:
+    if url == ENVIRONMENT:
+        return url
+    if "@" in url:
+        raise ValueError(
+            "leave user and password out of the URL: OTEL_EXPORTER_OTLP_HEADERS is for them"
+        )
+    return Upstream.parse("otlp", url).url
+
+
 @dataclass(frozen=True)
 class Config:
     """The running settings. Times in seconds, sizes in bytes.
 
     `upstreams` has at least one member, the longest prefix first: the first that takes a path
-    is the right one. `buckets` maps the names of metrics to their bucket bounds, rising.
+    is the right one. `buckets` maps the names of metrics to their bucket bounds, rising,
+    `scouting` names of upstreams to what is asked of them where that is not the default.
+    `dials` and `objectives` are what is said of models. `user_secret` is what API keys are hashed
+    with.
     """
 
     upstreams: tuple[Upstream, ...] = setting(
@@ -99,34 +117,126 @@ class Config:
     max_models: int = setting(
         100, least=1, help="values of the label model; models past them are counted as other"
     )
+    user_from: str | None = setting(
+        None,
+        unit="source",
+        parse=user_source,
+        help="where the label user comes from: header:NAME, body:user, or api-key, which becomes a "
+        "hash with the key in TOKOMETER_USER_SECRET",
+    )
+    max_users: int = setting(
+        200, least=1, help="values of the label user; users past them are counted as other"
+    )
+    task_from: str | None = setting(
+        TRACEPARENT,
+        unit="source",
+        parse=task_source,
+        help="what the calls of a task share: traceparent (its trace id), header:NAME, or off",
+    )
+    task_quiet: float = setting(
+        60.0,
+        unit="seconds",
+        least=0.001,
+        help="a task is over when nothing of it has been in flight for so long",
+    )
     log_requests: str | None = setting(
         None, unit="path", help="file that gets one line of JSON per exchange; - is standard output"
     )
+    otlp_endpoint: str | None = setting(
+        None,
+        unit="URL",
+        parse=_collector,
+        help="OpenTelemetry collector that gets metrics and spans by OTLP over HTTP, such as "
+        "http://127.0.0.1:4318, or env: the one that OTEL_EXPORTER_OTLP_ENDPOINT names",
+    )
     buckets: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    scouting: Mapping[str, Scouting] = field(default_factory=dict, compare=False)
+    dials: DialTable = NO_DIALS
+    objectives: ObjectiveTable = NO_OBJECTIVES
+    user_secret: Secret = field(default_factory=Secret, compare=False)
 
+    def scouting_of(self, upstream: str) -> Scouting:
+        """What is asked of this upstream beside its traffic."""
+        return self.scouting.get(upstream, Scouting())
+
+    @property
+    def scouted(self) -> bool:
+        """Whether anything is asked of any upstream beside its traffic."""
+        return any(self.scouting_of(upstream.name).wanted for upstream in self.upstreams)
+
+
+# Not a setting: it must stand in no file, no list of processes, and on no page of settings.
+SECRET_VARIABLE = "TOKOMETER_USER_SECRET"
+_FEWEST_SECRET_CHARACTERS = 16
 
 CONFIG_FILE = Setting(
     "config", "config", str, None, "TOML file with settings", unit="path", shown="none"
 )
-SETTINGS = settings_of(Config)
+SETTINGS = [
+    *settings_of(Config),
+    *scouting.SETTINGS,
+    *dials.SETTINGS,
+    *objectives.SETTINGS,
+]
+_IN_TABLES = dials.FIELDS | objectives.FIELDS
 FLAGS = [CONFIG_FILE, *SETTINGS]
 
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
     """The settings that hold: `flags` maps names of settings to raw values. Raises SettingError."""
-    variables, given = from_environment(FLAGS, environ), from_flags(FLAGS, flags)
-    values = variables | given
-    buckets: dict[str, tuple[float, ...]] = {}
-    tables: tuple[Upstream, ...] = ()
+    hidden = {SECRET_VARIABLE, *filter(scouting.is_key, environ)}
+    variables = {name: text for name, text in environ.items() if name not in hidden}
+    layers = [from_environment(FLAGS, variables), from_flags(FLAGS, flags)]
+    values = layers[0] | layers[1]
+    of_file = tables.Tables()
     if "config" in values:
         path = Path(values.pop("config"))
-        content = _toml(path)
-        tables = _upstreams(content.pop("upstreams", {}), path)
-        buckets = _buckets(content.pop("buckets", {}), path)
-        values = from_file(SETTINGS, content, path) | values
-    upstreams = arranged(values.pop("upstreams", ()) + tables)
+        content = tables.read(path)
+        of_file = tables.taken(content, path)
+        layers.insert(0, from_file(SETTINGS, content, path))
+        values = layers[0] | values
+    upstreams = arranged(values.pop("upstreams", ()) + of_file.upstreams)
     _check_files(values)
-    return Config(upstreams=upstreams, buckets=buckets, **values)
+    asked = {name: values.pop(name) for name in scouting.FIELDS & values.keys()}
+    names = [upstream.name for upstream in upstreams]
+    return Config(
+        upstreams=upstreams,
+        buckets=of_file.buckets,
+        scouting=scouting.by_upstream(names, asked, of_file.scouting, environ),
+        user_secret=_secret(environ.get(SECRET_VARIABLE, "")),
+        dials=_dials(layers, of_file, names),
+        objectives=_objectives(layers, of_file),
+        **{name: value for name, value in values.items() if name not in _IN_TABLES},
+    )
+
+
+def _dials(layers: Sequence[Layer], of_file: tables.Tables, upstreams: Sequence[str]) -> DialTable:
+    everywhere = laid(dials.WAYS, *(_only(dials.FIELDS, layer) for layer in layers))
+    table = DialTable(everywhere, of_file.dials, of_file.model_dials)
+    table.check(upstreams)
+    return table
+
+
+def _objectives(layers: Sequence[Layer], of_file: tables.Tables) -> ObjectiveTable:
+    everywhere, models = of_file.objectives
+    general = [_only(objectives.FIELDS, layer) for layer in layers]
+    # The file's table stands beside the file's own keys, below variables and flags.
+    table = ObjectiveTable(laid(objectives.WAYS, *general[:-2], everywhere, *general[-2:]), models)
+    table.check()
+    return table
+
+
+def _only(fields: Collection[str], layer: Layer) -> dict[str, Any]:
+    return {name: value for name, value in layer.items() if name in fields}
+
+
+def _secret(text: str) -> Secret:
+    if text and len(text) < _FEWEST_SECRET_CHARACTERS:
+        raise SettingError(
+            f"environment variable {SECRET_VARIABLE}: too short to be a secret: give at least "
+            f"{_FEWEST_SECRET_CHARACTERS} characters, such as those of openssl rand -hex 32"
+        )
+    return Secret(text.encode("utf-8", "surrogateescape"))
 
 
 def check_loop(config: Config) -> None:
@@ -144,37 +254,6 @@ def check_loop(config: Config) -> None:
             )
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise SettingError(f"cannot read the settings in {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise SettingError(f"{path} is not TOML: {error}") from None
-
-
-def _upstreams(tables: object, path: Path) -> tuple[Upstream, ...]:
-    """The `[upstreams.NAME]` tables."""
-    if not isinstance(tables, dict):
-        raise SettingError(f"upstreams in {path}: give tables such as [upstreams.fast]")
-    return tuple(_upstream(name, table, path) for name, table in tables.items())
-
-
-def _upstream(name: str, table: object, path: Path) -> Upstream:
-    values = table if isinstance(table, dict) else {}
-    for key in values:
-        if key not in ("url", "prefix"):
-            problem = unknown(key, ("url", "prefix"))
-            raise SettingError(f"upstreams.{name}.{key} in {path}: {problem}")
-    for key, example in (("url", EXAMPLE), ("prefix", f"/{name}")):
-        if not isinstance(values.get(key), str):
-            raise SettingError(f'upstreams.{name} in {path}: give it {key} = "{example}"')
-    try:
-        return Upstream.parse(name, **values)
-    except ValueError as error:
-        raise SettingError(f"upstreams.{name} in {path}: {error}") from None
-
-
 def arranged(upstreams: tuple[Upstream, ...]) -> tuple[Upstream, ...]:
     """The longest prefix first. Raises SettingError if a name or a prefix is there twice."""
     if not upstreams:
@@ -188,21 +267,6 @@ def arranged(upstreams: tuple[Upstream, ...]) -> tuple[Upstream, ...]:
                     f"(the URL of --upstream has the name default and the prefix /)"
                 )
     return tuple(sorted(upstreams, key=lambda upstream: len(upstream.prefix), reverse=True))
-
-
-def _buckets(tables: object, path: Path) -> dict[str, tuple[float, ...]]:
-    """The `[buckets]` table."""
-    if not isinstance(tables, dict):
-        raise SettingError(f"buckets in {path}: give a table of lists of numbers")
-    return {name: _bounds(raw, f"buckets.{name} in {path}") for name, raw in tables.items()}
-
-
-def _bounds(raw: object, source: str) -> tuple[float, ...]:
-    numbers = raw if isinstance(raw, list) else []
-    usable = all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
-    if not numbers or not usable or any(a >= b for a, b in pairwise(numbers)):
-        raise SettingError(f"{source}: give a list of rising numbers, such as [0.1, 0.2, 0.5]")
-    return tuple(float(number) for number in numbers)
 
 
 def _check_files(values: Mapping[str, Any]) -> None:

@@ -7,13 +7,15 @@ from proxy.channel import Begin, End, Output
 from proxy.formats.event import Call, Interface
 from proxy.headers import Fields
 from proxy.meter import Meter, Outcome, Progress
+from proxy.origin import Origin
 from proxy.tokens import Learned, Totals
 
 _REQUEST_ID = re.compile(r"[\x20-\x7e]{1,128}")
 # W3C Trace Context, section 3.2: version, trace id, parent id, flags. Zeros are no ids.
 _TRACEPARENT = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
 )
+_SAMPLED = 1  # among the flags
 _MAX_MODEL_CHARACTERS = 256
 _MAX_FINISH_CHARACTERS = 64
 
@@ -25,6 +27,7 @@ class Exchange:
         number: unique within the worker.
         request_id: one of ours, for a request that brings none.
         wall: when it came, seconds since the epoch, for people.
+        origin: whom it is from, as far as that is to be told.
     """
 
     __slots__ = (
@@ -36,9 +39,12 @@ class Exchange:
         "meter",
         "moved",
         "number",
+        "origin",
         "outcome",
         "over_at",
+        "parent_id",
         "request_id",
+        "sampled",
         "t0",
         "t_end",
         "trace_id",
@@ -58,14 +64,18 @@ class Exchange:
         learned: Learned,
         t0: float,
         stall_seconds: float,
+        origin: Origin = Origin(),  # noqa: B008  # immutable
     ) -> None:
         self.number = number
+        self.origin = origin
         self.upstream = upstream
         self.wall = wall
         asked = fields[b"x-request-id"]
         self.request_id = asked if _REQUEST_ID.fullmatch(asked) else request_id
         trace = _TRACEPARENT.fullmatch(fields[b"traceparent"])
         self.trace_id = trace[1] if trace else None
+        self.parent_id = trace[2] if trace else None
+        self.sampled = bool(int(trace[3], 16) & _SAMPLED) if trace else None
         self.call = call
         self.t0 = self.t_end = t0
         self.over_at = 0.0  # when nothing was in flight any more
@@ -96,6 +106,12 @@ class Exchange:
         }
         if self.trace_id:
             record["trace_id"] = self.trace_id
+        if self.parent_id and self.sampled is not None:
+            record["parent_id"], record["sampled"] = self.parent_id, self.sampled
+        if self.origin.user:
+            record["user"] = self.origin.user
+        if self.origin.task:
+            record["task"] = self.origin.task
         if self.call.model:
             record["model"] = self.call.model[:_MAX_MODEL_CHARACTERS]
         return record
@@ -144,6 +160,10 @@ class Exchange:
             "at": self.over_at or self.t_end,
             "request_id": self.request_id,
             "trace_id": self.trace_id,
+            "parent_id": self.parent_id,
+            "sampled": self.sampled,
+            "user": self.origin.user,
+            "task": self.origin.task,
             "upstream": self.upstream,
             "model": meter.model[:_MAX_MODEL_CHARACTERS] if meter.model else None,
             "api": self.call.api,
@@ -201,6 +221,8 @@ class Exchange:
             speed["prefill_tokens_per_second"] = _prefill(totals, meter.ttft)
         if self.answered:
             speed["decode_tokens_per_second"] = rate
+            speed["decode_characters_per_second"] = meter.decode_characters() if rate else None
+            speed["tokens_per_chunk"] = meter.tokens_per_chunk(totals.output)
             speed["skipped"] = skipped
         return speed
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from prometheus_client.core import Metric
@@ -17,12 +17,20 @@ from starlette.applications import Starlette
 
 from proxy.admin import admin
 from proxy.channel import Begin, Dropped, End, Output, State
+from proxy.delivery import Delivery
+from proxy.dials import NO_DIALS, DialTable
+from proxy.goodput import Goodput
 from proxy.journal import Journal
 from proxy.labels import PHASES, Models, clean
-from proxy.live import Exchange, Live
+from proxy.live import Exchange, Follower, Live
 from proxy.metrics import Metrics
+from proxy.nameplate import Nameplate
+from proxy.objectives import NO_OBJECTIVES, ObjectiveTable
 from proxy.receiver import Receiver
+from proxy.standing import Standing
 from proxy.tally import Tally
+from proxy.tasks import Tasks
+from proxy.users import Users
 
 Clock = Callable[[], float]
 
@@ -38,6 +46,11 @@ class Keeper:
         log_path: of the request log, `-` for standard output, None for no log; OSError if it
             cannot be opened.
         clock: the monotonic clock of the records' times.
+        max_users: values of the label `user`, None for no metrics by user.
+        task_key: the key of records that calls of a task share, None for no metrics of tasks.
+        task_quiet: a task is over when it was quiet for so many seconds.
+        exporter: another one that shall know of exchanges.
+        dials, objectives: what the settings say of models.
     """
 
     def __init__(
@@ -49,12 +62,34 @@ class Keeper:
         buckets: Mapping[str, Sequence[float]],
         log_path: str | None,
         clock: Clock = time.monotonic,
+        max_users: int | None = None,
+        task_key: Literal["trace_id", "task"] | None = None,
+        task_quiet: float = 60.0,
+        exporter: Follower | None = None,
+        dials: DialTable = NO_DIALS,
+        objectives: ObjectiveTable = NO_OBJECTIVES,
     ) -> None:
         self._metrics = Metrics(buckets)
+        self._followers: list[Follower] = [
+            Delivery(self._metrics, stall_seconds),
+            Goodput(self._metrics, objectives),
+            Nameplate(self._metrics, dials),
+        ]
+        if exporter is not None:
+            self._followers.append(exporter)
+        if max_users is not None:
+            self._followers.append(Users(self._metrics, max_users))
+        else:
+            self._metrics.leave_out("tokometer_user_")
+        if task_key is not None:
+            self._followers.append(Tasks(self._metrics, task_key, task_quiet, clock))
+        else:
+            self._metrics.leave_out("tokometer_task_")
         overflow = self._metrics.label_overflow.of("model")
         self._models = Models(max_models, partial(overflow.add, 1))
         self._live = Live(self._models)
         self._tally = Tally(self._metrics)
+        self._standing = Standing(self._metrics, self._models)
         self._journal = Journal(log_path) if log_path is not None else None
         self._stall_seconds = stall_seconds
         self._clock = clock
@@ -64,8 +99,10 @@ class Keeper:
             "begin": self._begin,
             "output": self._output,
             "end": self._end,
-            "connected": lambda _, record: self._tally.connected(record),
-            "identity": lambda _, record: self._tally.identity(record),
+            "connected": lambda _, record: self._standing.connected(record),
+            "identity": lambda _, record: self._standing.identity(record),
+            "probed": lambda _, record: self._standing.probed(record),
+            "sung": lambda _, record: self._standing.sung(record),
             "delays": lambda _, record: self._tally.delays(record),
             "state": self._state,
             "dropped": self._dropped,
@@ -92,6 +129,8 @@ class Keeper:
 
     def collect(self) -> list[Metric]:
         """A copy of all metrics, as they are now."""
+        for follower in self._followers:
+            follower.collect()
         metrics, models = self._metrics, self._tally.models()
         none = dict.fromkeys(((*model, phase) for model in models for phase in PHASES), 0)
         metrics.streams.replace(none | self._live.phases())
@@ -132,11 +171,15 @@ class Keeper:
         receiver.close()
         if self._journal is not None:
             self._journal.close()
+        for follower in self._followers:
+            follower.close()
 
     def _begin(self, connection: int, record: Begin) -> None:
         exchange = self._live.begin(connection, record)
         if exchange is not None:
             self._tally.expect(exchange, self._live.label(exchange))
+            for follower in self._followers:
+                follower.begin(exchange)
 
     def _output(self, connection: int, record: Output) -> None:
         exchange = self._live.find(connection, record["id"])
@@ -146,6 +189,8 @@ class Keeper:
         if "first_at" in record:
             self._live.streams(exchange)
         self._tally.output(exchange, record)
+        for follower in self._followers:
+            follower.output(exchange, record)
         exchange.take(record)
 
     def _end(self, connection: int, record: End) -> None:
@@ -155,7 +200,10 @@ class Keeper:
             if record.get("answered"):
                 self._answered(exchange, record.get("model") or "")
             beside = self._live.end(exchange, record)
-        self._tally.end(self._label(record, exchange), record, exchange, beside)
+        label = self._label(record, exchange)
+        self._tally.end(label, record, exchange, beside)
+        for follower in self._followers:
+            follower.end(exchange, label, record)
         if self._journal is not None:
             self._journal.add(record, beside and beside.at_arrival)
 
@@ -183,6 +231,8 @@ class Keeper:
     def _dropped(self, connection: int, record: Dropped) -> None:
         self._metrics.records_dropped.of().add(record["records"])
         self._live.forget(connection, record["in_flight"], self._clock())
+        for follower in self._followers:
+            follower.recount(self._live)
 
     def _misread(self, error: Exception) -> None:
         if not self._complained:

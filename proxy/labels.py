@@ -1,6 +1,6 @@
 """What may become a label value: known words, and so many names of models that were answered to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from proxy.meter import Outcome
 
@@ -50,17 +50,35 @@ class Models:
     A name is known once a 2xx of that upstream answered to it; the name that the answer gave is
     the model's own from then on, the one that was asked for an alias of it.
 
+    Many servers answer with whatever name they were asked for. Where an upstream lists its models,
+    such an echo of a name that is not among them is nobody's name and no label. A name that
+    an upstream gave of its own accord, and it is one, listed or not.
+
     Args:
         max_models: how many label values there can be, over all upstreams.
-        on_overflow: called for each name that becomes known and finds no room.
+        on_overflow: called for each name that becomes known and is no label.
     """
 
     def __init__(self, max_models: int, on_overflow: Callable[[], None]) -> None:
         self._max_models = max_models
         self._on_overflow = on_overflow
         self._labels: set[str] = set()
+        self._shown: set[tuple[str, str]] = set()  # upstream and a name that is a label there
+        self._listed: dict[str, frozenset[str]] = {}  # by upstream, all forms of each name
+        self._sole: dict[str, str] = {}  # by upstream
         # Upstream and name to the model's own name; the one that was learned longest ago is first.
         self._known: dict[tuple[str, str], str] = {}
+
+    def lists(self, upstream: str, names: Iterable[str], indifferent: bool = False) -> None:
+        """The upstream lists these models (raw), and no others; none where that is not known.
+
+        `indifferent`: its kind takes any name for the one model that it has.
+        """
+        cleaned = [clean(name) for name in names]
+        if any("*" in name for name in cleaned):  # a router's patterns
+            cleaned = []
+        self._listed[upstream] = frozenset(form for name in cleaned for form in _forms(name))
+        self._sole[upstream] = cleaned[0] if indifferent and len(cleaned) == 1 else ""
 
     def name(self, upstream: str, name: str) -> str:
         """The model's own name, as far as it is known; `name` is clean."""
@@ -71,26 +89,50 @@ class Models:
         own = self._known.get((upstream, name))
         if own is None:
             return UNKNOWN
-        return own if own in self._labels else OTHER
+        return own if (upstream, own) in self._shown else OTHER
 
     def learn(self, upstream: str, asked: str, answered: str) -> str:
         """A 2xx answer to `asked` named `answered` (both clean, either can be empty): its label."""
         if not answered:
             return UNKNOWN
-        if (upstream, answered) not in self._known and not self._admit(answered):
+        if self._echoes(upstream, asked, answered):
+            answered = self._sole.get(upstream) or answered
+        if not self._admit(upstream, asked, answered) and (upstream, answered) not in self._known:
             self._on_overflow()
         self._remember(upstream, answered, answered)
         if asked:
             self._remember(upstream, asked, answered)
-        return answered if answered in self._labels else OTHER
+        return self.label(upstream, answered)
 
-    def _admit(self, name: str) -> bool:
-        if name not in self._labels and len(self._labels) < self._max_models:
-            self._labels.add(name)
-        return name in self._labels
+    def _admit(self, upstream: str, asked: str, answered: str) -> bool:
+        """Whether the name is a label, from now on if not before."""
+        if (upstream, answered) in self._shown:
+            return True
+        if answered not in self._labels:
+            if len(self._labels) >= self._max_models or self._echoes(upstream, asked, answered):
+                return False
+            self._labels.add(answered)
+        self._shown.add((upstream, answered))
+        return True
+
+    def _echoes(self, upstream: str, asked: str, answered: str) -> bool:
+        listed = self._listed.get(upstream, frozenset())
+        name = _plain(answered)
+        return bool(listed) and _plain(asked) == name and name not in listed
 
     def _remember(self, upstream: str, name: str, own: str) -> None:
         self._known.pop((upstream, name), None)
         self._known[upstream, name] = own
         if len(self._known) > self._max_models * _NAMES_PER_MODEL:
             del self._known[next(iter(self._known))]
+
+
+def _plain(name: str) -> str:
+    """Ollama knows capitals from small letters as little as a name from its latest tag."""
+    return name.casefold().removesuffix(":latest")
+
+
+def _forms(name: str) -> tuple[str, str]:
+    """What a listed model may be asked for by: its name, or that without its organisation."""
+    plain = _plain(name)
+    return plain, plain.rpartition("/")[2]

@@ -3,6 +3,7 @@
 Pure: times come in with the records, and with the call.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,9 +13,15 @@ from proxy.channel import Begin, End, Output
 from proxy.concurrency import Concurrency
 from proxy.labels import UNKNOWN, Models, clean
 
+# Chunk gaps of a stream that are looked at: 8 bytes each.
+_MOST_GAPS = 1 << 16
 # Records of several workers come in so much out of order, and more.
 _DISORDER_SECONDS = 2.0
 _MANY_GROUPS = 256
+
+
+def _none() -> "array[float]":
+    return array("d")
 
 
 @dataclass(slots=True, eq=False)
@@ -39,12 +46,15 @@ class Exchange:
     tokens: int = 0  # told of so far
     characters: int = 0
     held: bool = False  # the client takes no bytes
+    gaps: "array[float]" = field(default_factory=_none, repr=False)  # the first ones, seconds
     group: "_Group | None" = field(default=None, repr=False)
 
     def take(self, record: Output) -> None:
         """Add what this record tells."""
         self.tokens += record.get("tokens") or 0
         self.characters += record.get("characters") or 0
+        if len(self.gaps) < _MOST_GAPS:
+            self.gaps.extend(record.get("gaps") or ())
         self.last_at = record.get("last_at") or self.last_at
         self.first_at = record.get("first_at", self.first_at)
         self.held = record.get("held", self.held)
@@ -55,6 +65,28 @@ class Exchange:
     def phase(self) -> str:
         """`waiting` for its first output, or `decoding`."""
         return "waiting" if self.last_at is None else "decoding"
+
+
+class Follower:
+    """Is told of exchanges as the keeper learns of them; it takes what it needs."""
+
+    def begin(self, exchange: Exchange) -> None:
+        """It is in flight."""
+
+    def output(self, exchange: Exchange, record: Output) -> None:
+        """A 2xx moved on; the exchange is as it was before this record."""
+
+    def end(self, exchange: Exchange | None, label: str, record: End) -> None:
+        """It is over, as above; `label` is its model's. None: its begin was never told."""
+
+    def recount(self, in_flight: Iterable[Exchange]) -> None:
+        """Only these are in flight: ends of others were lost."""
+
+    def collect(self) -> None:
+        """Somebody looks at the metrics."""
+
+    def close(self) -> None:
+        """Nothing more is to come."""
 
 
 class _Group:
@@ -125,8 +157,9 @@ class Live:
     def answer(self, exchange: Exchange, model: str) -> None:
         """A 2xx answered, and this is the model's name (raw, can be empty)."""
         exchange.answered = model
-        own = clean(model)
-        exchange.label = self._models.learn(exchange.upstream, exchange.asked, own)
+        named = clean(model)
+        exchange.label = self._models.learn(exchange.upstream, exchange.asked, named)
+        own = self._models.name(exchange.upstream, named)
         if exchange.group is not None:
             self._move(exchange, own)
         if own != exchange.asked:
@@ -234,6 +267,10 @@ def _aborted(exchange: Exchange, now: float) -> End:
         "at": now,
         "request_id": begun.get("request_id"),
         "trace_id": begun.get("trace_id"),
+        "parent_id": begun.get("parent_id"),
+        "sampled": begun.get("sampled"),
+        "user": begun.get("user"),
+        "task": begun.get("task"),
         "upstream": exchange.upstream,
         "model": exchange.answered or begun.get("model"),
         "api": exchange.api,

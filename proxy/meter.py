@@ -430,6 +430,27 @@ class Meter:
             return None, "client_limited"
         return (tokens - first) / phase, None
 
+    def decode_characters(self) -> float | None:
+        """Characters of output after the first output, per second of the decode phase."""
+        if self.first_at is None or self.last_at <= self.first_at:
+            return None
+        later = self.characters - self._first_characters
+        return later / (self.last_at - self.first_at) if later else None
+
+    def tokens_per_chunk(self, tokens: int | None) -> float | None:
+        """Output tokens per read with output; None if unknown.
+
+        Args:
+            tokens: N, the exchange's output tokens. Reasoning that was not sent is left out.
+        """
+        if not tokens or not self._reads or self._reader.unread or self._reader.failed:
+            return None
+        return (tokens - self._unseen(tokens)) / self._reads or None
+
+    def _unseen(self, tokens: int) -> int:
+        """Reasoning that was counted but not sent."""
+        return 0 if self.hidden else min(tokens, self.totals().reasoning or 0)
+
     def first_event_tokens(self, tokens: int) -> float:
         """n1: exact where the stream tells, else N shared out by characters; at least 1.
 
@@ -438,6 +459,6 @@ class Meter:
         """
         if self._first_tokens is not None:
             return max(1, self._first_tokens)
-        unseen = 0 if self.hidden else min(tokens, self.totals().reasoning or 0)
+        unseen = self._unseen(tokens)
         shared = (tokens - unseen) * self._first_characters / max(1, self.characters)
         return max(1.0, unseen + shared)

@@ -1,4 +1,4 @@
-"""Every metric is defined here once: name, type, labels, help, buckets.
+"""Every metric is defined once, here or in `speeds`: name, type, labels, help, buckets.
 
 A new one is one definition; its series with 0, `# TYPE` and `/metrics` follow from it.
 """
@@ -6,20 +6,18 @@ A new one is one definition; its series with 0, `# TYPE` and `/metrics` follow f
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 
-from prometheus_client.core import Metric
-
 from proxy import __version__, buckets
-from proxy.cells import CELLS, Cells
-from proxy.labels import SCOPE, SKIPPED, SOURCES, USUAL_CODES
+from proxy.labels import SKIPPED, SOURCES, USUAL_CODES
 from proxy.meter import Outcome
-from proxy.series import Counter, Family, Gauge, Histogram, Values
+from proxy.series import Values
+from proxy.speeds import Speeds
 
 
 def _each(values: Iterable[str]) -> list[Values]:
     return [(value,) for value in values]
 
 
-class Metrics:
+class Metrics(Speeds):
     """All metrics of the keeper.
 
     Args:
@@ -28,46 +26,16 @@ class Metrics:
     """
 
     def __init__(self, overrides: Mapping[str, Sequence[float]]) -> None:
-        self._families: list[Family] = []
-        self._bounds = buckets.Bounds(overrides)
+        super().__init__(overrides)
         self._define_exchanges()
-        self._define_times()
-        self._define_rates()
+        self._define_speeds()
         self._define_tokens()
-        self._define_cells()
         self._define_upstreams()
+        self._define_canary()
+        self._define_users()
+        self._define_tasks()
         self._define_own()
-        self._bounds.check()
-        self.prepare()
-
-    def prepare(self, *scope: str) -> None:
-        """Make the series of an upstream, a model, an api ... (values of `SCOPE`), with 0."""
-        names = SCOPE[: len(scope)]
-        for family in self._families:
-            if family.scope == names:
-                family.prepare(*scope)
-
-    def collect(self) -> list[Metric]:
-        """A copy of all metrics, in the order of their definition."""
-        return [family.collect() for family in self._families]
-
-    def _counter(
-        self, name: str, labels: str, help: str, known: Sequence[Values] = ((),)
-    ) -> Counter:
-        family = Counter(f"tokometer_{name}", labels.split(), help, known)
-        self._families.append(family)
-        return family
-
-    def _gauge(self, name: str, labels: str, help: str) -> Gauge:
-        family = Gauge(f"tokometer_{name}", labels.split(), help)
-        self._families.append(family)
-        return family
-
-    def _histogram(self, name: str, labels: str, help: str, bounds: Sequence[float]) -> Histogram:
-        full = f"tokometer_{name}"
-        family = Histogram(full, labels.split(), help, self._bounds.of(full, bounds))
-        self._families.append(family)
-        return family
+        self.complete()
 
     def _define_exchanges(self) -> None:
         codes = [(outcome.value, code) for outcome in Outcome for code in USUAL_CODES[outcome]]
@@ -83,78 +51,6 @@ class Metrics:
             "upstream model",
             "Streams in flight that have been silent for longer than the stall threshold since "
             "their last output.",
-        )
-
-    def _define_times(self) -> None:
-        self.ttft = self._histogram(
-            "time_to_first_token_seconds",
-            "upstream model",
-            "From the last byte of the request to the first generated output of a stream, "
-            "observed when it happens.",
-            buckets.TTFT,
-        )
-        self.ttfv = self._histogram(
-            "time_to_first_visible_output_seconds",
-            "upstream model",
-            "From the last byte of the request to the first output that is not reasoning.",
-            buckets.TTFT,
-        )
-        self.headers = self._histogram(
-            "time_to_headers_seconds",
-            "upstream model",
-            "From the last byte of the request to the head of the answer.",
-            buckets.TTFT,
-        )
-        self.chunk_gap = self._histogram(
-            "chunk_gap_seconds",
-            "upstream model",
-            "Between two successive reads with output; one can hold many tokens.",
-            buckets.CHUNK_GAP,
-        )
-        self.duration = self._histogram(
-            "request_duration_seconds",
-            "upstream model api stream",
-            "From the last byte of the request to the last byte of the answer.",
-            buckets.DURATION,
-        )
-        self.client_wait = self._histogram(
-            "client_wait_seconds",
-            "upstream model",
-            "Time of an exchange in which the client did not take bytes.",
-            buckets.CLIENT_WAIT,
-        )
-
-    def _define_rates(self) -> None:
-        labels = "upstream model"
-        self.decode = self._histogram(
-            "decode_tokens_per_second",
-            labels,
-            "Decode rate of each completed stream, after its first output.",
-            buckets.DECODE_RATE,
-        )
-        self.tpot = self._histogram(
-            "time_per_output_token_seconds",
-            labels,
-            "Time per output token of each completed stream, after its first output.",
-            buckets.TPOT,
-        )
-        self.prefill = self._histogram(
-            "prefill_tokens_per_second",
-            labels,
-            "Uncached prompt tokens per second of TTFT; queueing is inside it.",
-            buckets.PREFILL_RATE,
-        )
-        self.engine_decode = self._histogram(
-            "engine_decode_tokens_per_second",
-            labels,
-            "Decode rate that the engine itself reports.",
-            buckets.DECODE_RATE,
-        )
-        self.engine_prefill = self._histogram(
-            "engine_prefill_tokens_per_second",
-            labels,
-            "Prefill rate that the engine itself reports.",
-            buckets.PREFILL_RATE,
         )
 
     def _define_tokens(self) -> None:
@@ -201,29 +97,9 @@ class Metrics:
             "stalled_seconds_total", "upstream model", "Time in chunk gaps over the threshold."
         )
 
-    def _define_cells(self) -> None:
-        self.ttft_cells = self._cells("ttft", "TTFT", "uncached prompt tokens")
-        self.tpot_cells = self._cells("tpot", "time per output token", "prompt tokens")
-
-    def _cells(self, name: str, what: str, context: str) -> Cells:
-        labels = "upstream model context concurrency"
-        of = f"of the {what} in microseconds, by {context} and concurrency."
-        return Cells(
-            self._counter(
-                f"cell_{name}_streams_total",
-                labels,
-                f"Completed streams with a {what}, by {context} and concurrency.",
-                CELLS,
-            ),
-            self._counter(f"cell_{name}_log_sum_total", labels, f"Sum of ln {of}", CELLS),
-            self._counter(
-                f"cell_{name}_log_sumsq_total", labels, f"Sum of squares of ln {of}", CELLS
-            ),
-        )
-
     def _define_upstreams(self) -> None:
         self.upstream_up = self._gauge(
-            "upstream_up", "upstream", "Whether the last connection to it could be made."
+            "upstream_up", "upstream", "Whether the last connection or health probe worked."
         )
         self.upstream_info = self._gauge(
             "upstream_info",
@@ -232,6 +108,60 @@ class Metrics:
         )
         self.connect = self._histogram(
             "connect_seconds", "upstream", "Making a connection to the upstream.", buckets.CONNECT
+        )
+
+    def _define_users(self) -> None:
+        self.user_requests = self._counter(
+            "user_requests_total", "user", "Exchanges ended, by user; only with --user-from."
+        )
+        self.user_output_tokens = self._counter(
+            "user_output_tokens_total",
+            "user",
+            "Output tokens by user; moves while streams run; only with --user-from.",
+        )
+        self.user_ttft = self._histogram(
+            "user_time_to_first_token_seconds",
+            "user",
+            "Time to first token by user; only with --user-from.",
+            buckets.TTFT,
+        )
+        self.user_decode = self._histogram(
+            "user_decode_tokens_per_second",
+            "user",
+            "Decode rate of each completed stream by user; only with --user-from.",
+            buckets.DECODE_RATE,
+        )
+
+    def know_user(self, user: str) -> None:
+        """Make the series of a user, with 0."""
+        for family in self._families:
+            if family.scope == ("user",):
+                family.prepare(user)
+
+    def _define_tasks(self) -> None:
+        self.task_calls = self._histogram(
+            "task_calls", "", "Requests to a model of each task of an agent.", buckets.TASK_CALLS
+        )
+        self.task_wait = self._histogram(
+            "task_wait_seconds",
+            "",
+            "Durations of the requests of each task, added up.",
+            buckets.TASK_WAIT,
+        )
+        self.task_output_tokens = self._histogram(
+            "task_output_tokens", "", "Output tokens of each task.", buckets.LENGTH
+        )
+
+    def _define_canary(self) -> None:
+        labels = "upstream model"
+        self.canary_success = self._gauge(
+            "canary_success", labels, "Whether the last canary was answered in full."
+        )
+        self.canary_ttft = self._gauge(
+            "canary_time_to_first_token_seconds", labels, "TTFT of the last canary."
+        )
+        self.canary_decode = self._gauge(
+            "canary_decode_tokens_per_second", labels, "Decode rate of the last canary."
         )
 
     def _define_own(self) -> None:

@@ -3,8 +3,10 @@
 import math
 import re
 
-BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30}
+BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+NUMBERS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+BITS = re.compile(r"[KMGT]b")
 SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([a-z]*)")
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -25,6 +27,30 @@ def size_text(of: int) -> str:
         if of and of % unit == 0:
             return f"{of // unit} {name}"
     return f"{of} B"
+
+
+def bandwidth(text: str) -> int | None:
+    """Bytes per second in a bandwidth such as `150GB/s`; None for `150Gb/s`, which means bits."""
+    of, slash, per = text.partition("/")
+    if per != "s" or not slash or BITS.search(of):
+        return None
+    return size(of.rstrip())
+
+
+def count(text: str) -> float | None:
+    """A large number as people write it, `7e9` or `7B`; `M` is a million, `B` a billion."""
+    found = QUANTITY.fullmatch(text.lower())
+    if found is None or found[2] not in NUMBERS:
+        return decimal(text)
+    return float(found[1]) * NUMBERS[found[2]]
+
+
+def bytes_text(of: float) -> str:
+    """Bytes in decimal units, as memory and its bandwidth are quoted: `3.3 GB`."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if of >= unit:
+            return f"{of / unit:.4g} {name}"
+    return f"{of:.4g} B"
 
 
 def duration(text: str) -> float | None:

@@ -25,7 +25,7 @@ from proxy.connection import Clock
 from proxy.errors import Failure
 from proxy.exchange import Exchange
 from proxy.formats import OTHER, interface
-from proxy.formats.event import Call, Interface
+from proxy.formats.event import JSON, Interface
 from proxy.formats.figures import in_head
 from proxy.framing import EDGE_BYTES, media_type
 from proxy.headers import Fields, to_client, to_upstream
@@ -33,6 +33,7 @@ from proxy.injection import Withdrawal
 from proxy.jsontext import edges, is_heavy
 from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
+from proxy.origin import Origins
 from proxy.routing import Way, route
 from proxy.shortcut import shortcut
 from proxy.template import Template
@@ -48,6 +49,7 @@ class Rules(NamedTuple):
     connect_timeout: float | None = 5.0
     idle_timeout: float | None = None
     stall_seconds: float = 2.0
+    origins: Origins = Origins()
 
 
 # Bodies that no interface of ours has as its JSON.
@@ -94,17 +96,17 @@ class Relay:
         exchange = None
         try:
             body = await self._held(client, face)
-            exchange = self._open(client, way, face, _call(face, body, path), wall)
+            exchange = self._open(client, way, face, _json(face, body), path, wall)
             await self._serve(client, exchange, way, target, body)
         except asyncio.CancelledError:
-            exchange = exchange or self._open(client, way, face, face.call({}, path), wall)
+            exchange = exchange or self._open(client, way, face, {}, path, wall)
             if client.gone:
                 exchange.outcome = _left(exchange.meter)
                 if not exchange.code:
                     exchange.t_end = self._clock()
             raise
         except Exception as mistake:
-            _confess(mistake)
+            confess(mistake)
             if not client.status:
                 _answer(client, errors.INTERNAL)
         finally:
@@ -126,8 +128,17 @@ class Relay:
             return None
         return client.body() if await client.collect(self._rules.max_inspect_bytes) else None
 
-    def _open(self, client: Client, way: Way, face: Interface, call: Call, wall: float) -> Exchange:
+    def _open(
+        self,
+        client: Client,
+        way: Way,
+        face: Interface,
+        body: dict[str, JSON],
+        path: str,
+        wall: float,
+    ) -> Exchange:
         upstream = way.upstream.name
+        call = face.call(body, path)
         exchange = Exchange(
             next(self._numbers),
             upstream,
@@ -139,6 +150,7 @@ class Relay:
             self._learning.of(upstream, call.model),
             client.arrived or self._clock(),
             self._rules.stall_seconds,
+            self._rules.origins.of(client.fields, body),
         )
         self._ledger.begin(exchange)
         return exchange
@@ -202,7 +214,8 @@ class Relay:
         meter.head(status, kind, encoding, exchange.t_end)
         if exchange.answered and (figures := in_head(fields)):
             meter.engine_says(figures)
-        self._ledger.server(exchange.upstream, server)
+        if exchange.answered:  # errors are often those of something between
+            self._ledger.server(exchange.upstream, server)
         events = media_type(kind) == "text/event-stream"
         if not events or encoding not in ("", "identity"):
             withdrawal = None
@@ -222,7 +235,7 @@ class Relay:
             exchange.outcome = Outcome.ERROR_MIDSTREAM if meter.error else broken
             client.cut()
             return
-        exchange.outcome = _verdict(status, meter)
+        exchange.outcome = verdict(status, meter)
         if withdrawal is not None and "llama.cpp" in server and meter.engine:
             self._asker.ask_no_more(exchange)  # it tells anyhow, and clients may want its timings
 
@@ -309,8 +322,8 @@ class Hold:
             self._ledger.moved(self._exchange)
 
 
-def _call(face: Interface, body: bytes | None, path: str) -> Call:
-    """What the request asks for, as far as its body can be read."""
+def _json(face: Interface, body: bytes | None) -> dict[str, JSON]:
+    """The request's JSON, as far as it can be read."""
     parsed = None
     if face is not OTHER and body:
         if is_heavy(body):
@@ -318,7 +331,7 @@ def _call(face: Interface, body: bytes | None, path: str) -> Call:
         # What is no JSON is forwarded as it is: the upstream says what it thinks of it.
         with contextlib.suppress(orjson.JSONDecodeError):
             parsed = orjson.loads(body)
-    return face.call(parsed if isinstance(parsed, dict) else {}, path)
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _look(meter: Meter, data: bytes, at: float) -> None:
@@ -326,10 +339,10 @@ def _look(meter: Meter, data: bytes, at: float) -> None:
         meter.read(data, at)
     except Exception as mistake:  # ours: the bytes are on their way all the same
         meter.give_up("malformed")
-        _confess(mistake)
+        confess(mistake)
 
 
-def _confess(mistake: Exception) -> None:
+def confess(mistake: Exception) -> None:
     """Say where we broke, never over what: that may be somebody's text."""
     trace = traceback.extract_tb(mistake.__traceback__)[-1]
     where = f"{os.path.basename(trace.filename)}:{trace.lineno}"
@@ -343,7 +356,7 @@ def _left(meter: Meter) -> Outcome:
     return Outcome.COMPLETED if meter.ended else Outcome.CLIENT_CLOSED
 
 
-def _verdict(status: int, meter: Meter) -> Outcome:
+def verdict(status: int, meter: Meter) -> Outcome:
     """The outcome of an answer whose body came to its end."""
     if status >= 400:
         return Outcome.REJECTED

@@ -27,7 +27,7 @@ class Sender(asyncio.Protocol):
 
     Args:
         path: of the keeper's Unix socket.
-        worker: the worker's slot.
+        worker: the worker's slot; None for a process that carries no traffic and has no state.
         snapshot: a begin for each exchange that is in flight.
         collect: called just before records are sent, to put those that are only made then; gives
             the seconds until it wants to be called again, None for when there is something.
@@ -36,13 +36,15 @@ class Sender(asyncio.Protocol):
     def __init__(
         self,
         path: str,
-        worker: int,
+        worker: int | None,
         snapshot: Callable[[], list[Record]],
         collect: Callable[[], float | None],
     ) -> None:
         self._path = path
-        self._state: State
-        self._state = {"kind": "state", "worker": worker, "pid": os.getpid(), "state": "ready"}
+        self._states: list[State] = []
+        if worker is not None:
+            pid = os.getpid()
+            self._states = [{"kind": "state", "worker": worker, "pid": pid, "state": "ready"}]
         self._snapshot = snapshot
         self._collect = collect
         self._waiting: list[bytes] = []
@@ -78,8 +80,9 @@ class Sender(asyncio.Protocol):
 
     def drain(self) -> None:
         """The worker takes no new connections any more."""
-        self._state["state"] = "draining"
-        self.put(self._state)
+        for state in self._states:
+            state["state"] = "draining"
+            self.put(state)
 
     async def close(self, seconds: float = 1.0) -> None:
         """Send what is left and disconnect, in this time or not at all."""
@@ -112,7 +115,7 @@ class Sender(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_MAX_TRANSPORT_BYTES)
         self._paused = False
-        self._write([self._state, *self._snapshot()])
+        self._write([*self._states, *self._snapshot()])
         self._connected.set()
         self._lost.clear()
         self._flush()

@@ -2,8 +2,9 @@
 
 A settings class is a dataclass. Each field that a user can set carries metadata: `help`, and where
 needed `unit` (`seconds` and `bytes` are read as durations and sizes), `least`, `most`, `name` (the
-public name, where the field's own will not do), `shown` (the default as people read it) and
-`parse` (text to value, raises ValueError with what to give). The kind of value comes from the
+public name, where the field's own will not do), `shown` (the default as people read it),
+`parse` (text to value, raises ValueError with what to give) and `many` (several values behind one
+flag: a tuple of what `parse` makes of each). The kind of value comes from the
 annotation: str, int, float, bool or a Literal; others need `parse`. `| None` can be `off`.
 """
 
@@ -20,7 +21,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from proxy.quantities import decimal, duration, size, size_text, whole
 
 PREFIX = "TOKOMETER_"
-METADATA = ("help", "unit", "least", "most", "name", "shown", "parse")
+METADATA = ("help", "unit", "least", "most", "name", "shown", "parse", "many")
 # What Kubernetes puts into the environment of every pod for a service that is named tokometer.
 KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT_\d+_(TCP|UDP|SCTP)(_\w+)?")
 KUBERNETES_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
@@ -70,6 +71,7 @@ class Setting:
     most: float = math.inf
     shown: str = ""
     parse: Callable[[str], Any] | None = None
+    many: bool = False
 
     @property
     def flag(self) -> str:
@@ -91,7 +93,7 @@ class Setting:
     @property
     def default_text(self) -> str:
         """The default as people read it; empty where there is none."""
-        if self.shown or self.default is dataclasses.MISSING:
+        if self.shown or self.default is dataclasses.MISSING or self.many:
             return self.shown
         if self.default is None or isinstance(self.default, bool):
             return "on" if self.default else "off"
@@ -102,6 +104,8 @@ class Setting:
 
     def value(self, raw: object, source: str) -> Any:
         """The value that `raw` (text, or what TOML made of it) stands for, or SettingError."""
+        if self.many and isinstance(raw, list):
+            return tuple(self.value(one, source) for one in raw)
         if not isinstance(raw, str | int | float):
             raise SettingError(f"{source}: give {self.expected}")
         text = str(raw)
@@ -126,7 +130,7 @@ class Setting:
 
     @property
     def _reading(self) -> Reading:
-        return BY_UNIT.get(self.unit) or BY_KIND[self.kind]
+        return BY_UNIT.get(self.unit) or BY_KIND.get(self.kind) or BY_KIND[str]
 
     @property
     def expected(self) -> str:
@@ -137,6 +141,11 @@ class Setting:
         elif self.least > -math.inf:
             what += f", at least {self.least:g}"
         return what + (", or off" if self.optional else "")
+
+
+def setting(default: Any, **metadata: Any) -> Any:
+    """A field of a settings class that users can set."""
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def settings_of(cls: type) -> list[Setting]:
@@ -168,6 +177,8 @@ def add_flags(parser: argparse.ArgumentParser, settings: Iterable[Setting]) -> N
         keywords: dict[str, Any] = {"metavar": setting.metavar}
         if setting.kind is bool:
             keywords = {"action": argparse.BooleanOptionalAction}
+        if setting.many:
+            keywords |= {"nargs": "+"}
         parser.add_argument(
             setting.flag,
             dest=setting.name,
@@ -204,15 +215,19 @@ def from_environment(settings: Iterable[Setting], environ: Mapping[str, str]) ->
 
 
 def from_file(
-    settings: Iterable[Setting], table: Mapping[str, object], path: Path
+    settings: Iterable[Setting], table: Mapping[str, object], path: Path, under: str = ""
 ) -> dict[str, Any]:
-    """Field names and values of the top-level keys of a TOML file. Raises SettingError."""
+    """Field names and values of the keys of a table of a TOML file. Raises SettingError.
+
+    `under`: the table's own name and a dot; empty for the top level.
+    """
     known = {setting.name: setting for setting in settings}
     values = {}
     for key, raw in table.items():
+        source = f"{under}{key} in {path}"
         if key not in known:
-            raise SettingError(f"{key} in {path}: {unknown(key, known)}")
-        values[known[key].field] = known[key].value(raw, f"{key} in {path}")
+            raise SettingError(f"{source}: {unknown(key, known)}")
+        values[known[key].field] = known[key].value(raw, source)
     return values
 
 

@@ -7,22 +7,25 @@ open here, so that connections which wait in a dead worker's queue are its succe
 
 import gc
 import os
+import secrets
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from proxy import __version__
 from proxy.child import Lifeline, fork
-from proxy.config import Config, check_loop
+from proxy.config import SECRET_VARIABLE, Config, check_loop
+from proxy.origin import API_KEY, Secret
 from proxy.signals import HANDLED, STOPS, Signals
 from proxy.sockets import Sockets, opened
 
 RunWorker = Callable[[Config, int, socket.socket, str], None]
 RunKeeper = Callable[[Config, socket.socket, socket.socket], None]
+RunScout = Callable[[Config, str], None]
 
 MARGIN = 5.0  # seconds, for what a process does once its streams have ended
 STARTED = 1.0  # seconds; who dies sooner waits longer each time before the next try
@@ -61,7 +64,8 @@ class Child:
 class Supervisor:
     """Runs one keeper and `config.workers` workers on `sockets` until a signal says to stop.
 
-    `run_worker(config, slot, listener, channel_path)` and `run_keeper(config, admin, channel)` are
+    And one scout, if there is something for it to do. `run_worker(config, slot, listener,
+    channel_path)`, `run_keeper(config, admin, channel)` and `run_scout(config, channel_path)` are
     what the children do: each returns once it has done what SIGTERM asks for. `parent`: see
     `Signals`.
     """
@@ -72,18 +76,21 @@ class Supervisor:
         sockets: Sockets,
         run_worker: RunWorker,
         run_keeper: RunKeeper,
+        run_scout: RunScout,
         parent: int | None = None,
     ) -> None:
         self._config = config
         self._sockets = sockets
         self._run_worker = run_worker
         self._run_keeper = run_keeper
+        self._run_scout = run_scout
         self._keeper = Child("keeper", self._as_keeper)
         self._workers = [
             Child(f"worker {slot}", partial(self._as_worker, slot))
             for slot in range(config.workers)
         ]
-        self._children = [self._keeper, *self._workers]
+        scouts = [Child("scout", self._as_scout)] if config.scouted else []
+        self._children = [self._keeper, *scouts, *self._workers]
         self._lifeline = Lifeline()
         self._signals = Signals(parent)
         self._ready = False
@@ -117,6 +124,11 @@ class Supervisor:
         self._lifeline.follow()
         self._sockets.keep(self._sockets.admin, self._sockets.channel)
         self._run_keeper(self._config, self._sockets.admin, self._sockets.channel)
+
+    def _as_scout(self) -> None:
+        self._lifeline.follow()
+        self._sockets.keep()
+        self._run_scout(self._config, self._sockets.channel_path)
 
     # --- running --------------------------------------------------------------------------------
 
@@ -167,9 +179,10 @@ class Supervisor:
     # --- stopping -------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Workers first: while their streams end, the keeper still tells of them."""
+        """The keeper last: while streams end it still tells of them."""
         self._sockets.keep(self._sockets.admin, self._sockets.channel)
-        self._end(self._workers, self._config.drain_seconds + MARGIN)
+        others = [child for child in self._children if child is not self._keeper]
+        self._end(others, self._config.drain_seconds + MARGIN)
         self._end([self._keeper], MARGIN)
 
     def _end(self, children: Sequence[Child], seconds: float) -> None:
@@ -229,6 +242,19 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _with_secret(config: Config) -> Config:
+    """All workers, and those that replace them, hash API keys with the same secret."""
+    if config.user_from != API_KEY or config.user_secret:
+        return config
+    print(
+        "tokometer: users by api-key get other names at every start: "
+        f"set {SECRET_VARIABLE} to keep them",
+        file=sys.stderr,
+        flush=True,
+    )
+    return replace(config, user_secret=Secret(secrets.token_bytes(32)))
+
+
 def serve(config: Config, parent: int | None = None) -> int:
     """Runs the proxy until it is told to stop; the exit code. Raises SettingError.
 
@@ -236,9 +262,10 @@ def serve(config: Config, parent: int | None = None) -> int:
     """
     with opened(config) as sockets:
         check_loop(config)
-        from proxy.app import run_keeper, run_worker
+        config = _with_secret(config)
+        from proxy.app import run_keeper, run_scout, run_worker
 
         # What is loaded by now stays shared between the processes, and is never looked through.
         gc.collect()
         gc.freeze()
-        return Supervisor(config, sockets, run_worker, run_keeper, parent).run()
+        return Supervisor(config, sockets, run_worker, run_keeper, run_scout, parent).run()

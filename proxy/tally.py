@@ -1,14 +1,11 @@
 """What records of exchanges add to the metrics."""
 
-import re
-
-from proxy.channel import Connected, Delays, End, Identity, Output
-from proxy.labels import UNKNOWN, clean
+from proxy.channel import Delays, End, Output
+from proxy.labels import UNKNOWN
 from proxy.live import Beside, Exchange
 from proxy.metrics import Metrics
 from proxy.series import Trace
 
-_SERVER = re.compile(r"([^/\s(]+)(?:/([^\s(]+))?")
 # What an engine reports after no work is 0 or a million; a rate over this is no measurement.
 _ABSURD_DECODE = 1e5
 _ABSURD_PREFILL = 1e7
@@ -174,21 +171,6 @@ class Tally:
             self._metrics.ttft_cells.observe(ttft, scope, uncached, beside.at_arrival)
         if rate and beside.decoding is not None:
             self._metrics.tpot_cells.observe(1 / rate, scope, prompt, beside.decoding)
-
-    def connected(self, record: Connected) -> None:
-        """A connection to an upstream was made, or could not be."""
-        seconds = record.get("seconds")
-        self._metrics.upstream_up.set(float(seconds is not None), record["upstream"])
-        if seconds is not None:
-            self._metrics.connect.of(record["upstream"]).observe(seconds)
-
-    def identity(self, record: Identity) -> None:
-        """An upstream said what it is; what it said before is over."""
-        found = _SERVER.search(record["server"])
-        if found:
-            engine, version = clean(found[1]), clean(found[2] or "")
-            self._metrics.upstream_info.drop(record["upstream"])
-            self._metrics.upstream_info.set(1, record["upstream"], engine, version)
 
     def delays(self, record: Delays) -> None:
         """The proxy's own delays."""

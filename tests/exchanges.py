@@ -9,6 +9,7 @@ from proxy.exchange import Exchange
 from proxy.formats import interface
 from proxy.headers import Fields, Pair
 from proxy.meter import Outcome
+from proxy.origin import Origin
 from proxy.tokens import Learned
 
 WALL = 1_700_000_000.5
@@ -22,12 +23,14 @@ def opened(
     number: int = 1,
     upstream: str = "up",
     learned: Learned | None = None,
+    origin: Origin = Origin(),  # noqa: B008  # immutable
 ) -> Exchange:
     """A request whose last byte arrived at `T0`."""
     face = interface(path)
     call = face.call(dict(asked), path)
     learned = learned or Learned()
-    return Exchange(number, upstream, Fields(headers), OURS, WALL, call, face, learned, T0, 2.0)
+    fields = Fields(headers)
+    return Exchange(number, upstream, fields, OURS, WALL, call, face, learned, T0, 2.0, origin)
 
 
 def headed(exchange: Exchange, kind: str = EVENTS, status: int = 200, at: float = 10) -> None:

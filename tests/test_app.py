@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -232,7 +233,7 @@ def test_settings_reach_the_relay() -> None:
         idle_timeout=2.5,
         stall_seconds=3.5,
     )
-    assert rules(config) == (False, True, 7, 1.5, 2.5, 3.5)
+    assert rules(config)[:6] == (False, True, 7, 1.5, 2.5, 3.5)
     assert rules(Config(upstreams=(at(1),))).inject_usage
 
 
@@ -247,4 +248,15 @@ def test_keeper_that_cannot_start_names_the_setting(settings: Any, named: str) -
     with socket.socket() as admin, socket.socket(socket.AF_UNIX) as channel:
         with pytest.raises(SettingError, match=named) as problem:
             run_keeper(Config(upstreams=(at(1),), **settings), admin, channel)
+        assert "\n" not in str(problem.value)
+
+
+def test_a_collector_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "proxy.otlp", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
+    config = Config(upstreams=(at(1),), otlp_endpoint="http://127.0.0.1:4318")
+    with socket.socket() as admin, socket.socket(socket.AF_UNIX) as channel:
+        with pytest.raises(SettingError, match=r"^otlp_endpoint: .*\(.*\): pip install") as problem:
+            run_keeper(config, admin, channel)
+        assert str(problem.value).endswith(": pip install tokometer[otel]")
         assert "\n" not in str(problem.value)

@@ -1,7 +1,9 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from test_weights import of_gguf
 
 from proxy import __version__
 from proxy.cli import COMMANDS, main
@@ -92,3 +94,15 @@ def test_a_bad_variable_is_one_line_and_exit_code_2(
     code, _, err = said(capsys, "serve", "--upstream", "http://127.0.0.1:8000")
     assert code == 2
     assert err.startswith("tokometer: environment variable TOKOMETER_WORKERS: 'many' will not do")
+
+
+def test_what_a_models_files_do_not_tell_is_said_before_serving(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = of_gguf(tmp_path / "m.gguf", {"blk.0.ffn_up_exps.weight": 320})
+    monkeypatch.setattr("proxy.supervisor.serve", lambda config: 0)
+    code, _, err = said(capsys, "serve", "--upstream", "http://h:1", "--weights", str(path))
+    assert code == 0
+    assert err == (
+        "tokometer: weights: how many experts are used is not told: all of it is taken\n"
+    )

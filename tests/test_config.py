@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from proxy.config import SETTINGS, Config, Upstream, check_loop, load
+from proxy.origin import Secret
 from proxy.settings import Setting, SettingError
 
 URL = {"upstream": "http://127.0.0.1:8000"}
@@ -66,7 +67,8 @@ def test_every_default_is_a_value_that_can_be_given(setting: Setting) -> None:
 
 def test_every_field_can_be_set_or_is_a_table_of_the_file() -> None:
     fields = {field.name for field in dataclasses.fields(Config)}
-    assert fields - {one.field for one in SETTINGS} == {"buckets"}
+    tables = {"buckets", "scouting", "user_secret", "dials", "objectives"}
+    assert fields - {one.field for one in SETTINGS} == tables
 
 
 def test_a_bad_url_is_named_by_where_it_came_from(file: Path) -> None:
@@ -187,3 +189,46 @@ def test_a_proxy_that_is_its_own_upstream_is_refused(url: str) -> None:
     with pytest.raises(SettingError, match="listens itself"):
         check_loop(load({"upstream": url}, {}))
     check_loop(load({"upstream": url, "port": "8081"}, {}))
+
+
+@pytest.mark.parametrize("name", ["user_from", "task_from"])
+def test_a_source_is_checked_when_settings_are_read(name: str) -> None:
+    said = refused({**URL, name: "header:"})
+    assert said.startswith(f"flag --{name.replace('_', '-')}: 'header:' will not do: give header:")
+
+
+def test_users_are_off_and_tasks_go_by_traceparent() -> None:
+    config = load(URL, {})
+    assert (config.user_from, config.max_users) == (None, 200)
+    assert (config.task_from, config.task_quiet) == ("traceparent", 60)
+    off = load({**URL, "task_from": "off", "user_from": "header:X-User"}, {})
+    assert (off.task_from, off.user_from) == (None, "header:x-user")
+
+
+def test_the_secret_of_users_comes_from_the_environment_alone(file: Path) -> None:
+    config = load(URL, {"TOKOMETER_USER_SECRET": "0123456789abcdef"})
+    assert config.user_secret.pseudonym("key") == Secret(b"0123456789abcdef").pseudonym("key")
+    assert "0123456789abcdef" not in repr(config)
+    assert not load(URL, {"TOKOMETER_USER_SECRET": ""}).user_secret
+    assert refused_file(file, 'user_secret = "0123456789abcdef"').startswith(
+        f"user_secret in {file}: no such setting"
+    )
+
+
+def test_a_secret_that_could_be_guessed_is_refused_without_being_said() -> None:
+    said = refused({**URL}, {"TOKOMETER_USER_SECRET": "hunter2"})
+    assert said.startswith("environment variable TOKOMETER_USER_SECRET: too short")
+    assert "hunter2" not in said
+
+
+def test_a_collector_is_a_url_or_what_the_environment_names() -> None:
+    assert load(URL, {}).otlp_endpoint is None
+    given = {"http://c:4318/": "http://c:4318", "https://c/otlp": "https://c/otlp", "env": "env"}
+    for text, endpoint in given.items():
+        assert load({**URL, "otlp_endpoint": text}, {}).otlp_endpoint == endpoint
+    assert load(URL, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}).otlp_endpoint is None
+    for text in ("c:4318", "grpc://c:4317", "http://", ""):
+        assert refused({**URL, "otlp_endpoint": text}).startswith("flag --otlp-endpoint: ")
+    said = refused({**URL, "otlp_endpoint": "http://ann:secret@c"})
+    assert "OTEL_EXPORTER_OTLP_HEADERS" in said
+    assert "secret" not in said

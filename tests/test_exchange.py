@@ -5,8 +5,9 @@ from exchanges import OURS, WALL, arrived, ended, headed, misfits, opened
 from playing import ASK, JSON, T0
 from wire import DONE, body, counts, finished, role, said, sse, thought
 
-from proxy.channel import Begin, Output
+from proxy.channel import Begin, End, Output
 from proxy.headers import Pair
+from proxy.origin import Origin
 
 MODEL = ASK | {"model": "m-asked"}
 
@@ -205,3 +206,22 @@ def test_a_client_that_takes_no_bytes_is_told_once_and_again_when_it_does() -> N
     told = exchange.progress()
     assert told is not None and told["held"] is False
     assert exchange.progress() is None
+
+
+# --- whom it is from ------------------------------------------------------------------------------
+
+
+def test_user_and_task_are_told_at_both_ends() -> None:
+    exchange = opened(origin=Origin("ann", "f" * 32))
+    begin, end = exchange.begin(), ended(exchange)
+    assert (begin["user"], begin["task"]) == (end["user"], end["task"]) == ("ann", "f" * 32)
+    assert misfits(begin, Begin) == misfits(end, End) == []
+
+
+@pytest.mark.parametrize(("flags", "sampled"), [("00", False), ("01", True), ("02", False)])
+def test_an_end_says_which_span_it_continues_and_whether_that_is_recorded(
+    flags: str, sampled: bool
+) -> None:
+    end = ended(opened([(b"traceparent", f"00-{TRACE}-{SPAN}-{flags}".encode())]))
+    assert (end["trace_id"], end["parent_id"], end["sampled"]) == (TRACE, SPAN, sampled)
+    assert misfits(end, End) == []

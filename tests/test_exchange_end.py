@@ -57,6 +57,8 @@ def test_an_end_tells_everything() -> None:
         "first_at": pytest.approx(T0 + 0.2),
         "last_at": pytest.approx(T0 + 3.0),
         "decode_tokens_per_second": pytest.approx(4 / 2.8),
+        "decode_characters_per_second": pytest.approx(4 / 2.8),
+        "tokens_per_chunk": 2,
         "prefill_tokens_per_second": pytest.approx(1000 / 0.2),
         "duration_seconds": pytest.approx(3.1),
         "client_wait_seconds": 0.0,

@@ -1,3 +1,5 @@
+import pytest
+
 from proxy.labels import MAX_LABEL_CHARACTERS, USUAL_CODES, Models, clean
 from proxy.meter import Outcome
 
@@ -65,3 +67,92 @@ def test_invented_aliases_are_forgotten_but_names_in_use_are_not() -> None:
 
 def test_every_outcome_has_usual_codes() -> None:
     assert set(USUAL_CODES) == set(Outcome)
+
+
+# What upstreams list, a name that they echo, and whether it is a model of theirs.
+ECHOES = [
+    (["m"], "m", True),
+    (["m"], "invented", False),
+    (["m"], "m-finetuned", False),
+    ([], "anything", True),  # no list is known
+    (["base", "lora-a"], "lora-a", True),  # vLLM lists adapters
+    (["llama3:latest"], "llama3", True),  # Ollama
+    (["llama3:latest"], "LLAMA3", True),
+    (["llama3:latest"], "llama3:latest", True),
+    (["llama3:latest"], "llama3:70b", False),
+    (["llama3:70b"], "llama3", False),
+    (["meta-llama/Llama-3-8B"], "Llama-3-8B", True),  # without its organisation
+    (["models/gemini-2.0"], "gemini-2.0", True),
+    (["Llama-3-8B"], "evil/Llama-3-8B", False),
+    (["openai/*", "m"], "openai/whatever", True),  # a router's pattern: the list is not all
+    (["*"], "whatever", True),
+    (["日本\n"], "日本\n", True),
+]
+
+
+@pytest.mark.parametrize(("listed", "name", "own"), ECHOES)
+def test_an_echo_is_a_label_where_the_upstream_lists_it(
+    listed: list[str], name: str, own: bool
+) -> None:
+    guard, overflows = models()
+    guard.lists("up", listed)
+    name = clean(name)
+    assert guard.learn("up", name, name) == (name if own else "other")
+    assert len(overflows) == (not own)
+
+
+def test_invented_names_leave_room_for_models_that_exist() -> None:
+    guard, overflows = models(3)
+    guard.lists("up", ["m-1", "m-2"])
+    for number in range(100):
+        assert guard.learn("up", f"x-{number}", f"x-{number}") == "other"
+    assert guard.learn("up", "m-1", "m-1") == "m-1"
+    assert guard.learn("up", "m-2", "m-2") == "m-2"
+    assert len(overflows) == 100
+    assert guard.label("up", "x-99") == "other"
+
+
+def test_a_name_that_the_upstream_gives_of_its_own_accord_is_one_though_not_listed() -> None:
+    guard, overflows = models()
+    guard.lists("up", ["gpt-4o"])
+    snapshot = "gpt-4o-2024-08-06"
+    assert guard.learn("up", "gpt-4o", snapshot) == snapshot
+    assert guard.learn("up", snapshot, snapshot) == snapshot  # asked for by that name now
+    assert guard.learn("up", "", "unlisted") == "unlisted"
+    assert not overflows
+
+
+def test_a_name_in_other_letters_is_no_name_of_its_own_accord() -> None:
+    guard, _ = models()
+    guard.lists("up", ["m"])
+    assert guard.learn("up", "Invented", "invented") == "other"
+
+
+def test_a_model_that_is_listed_later_is_a_label_from_then_on() -> None:
+    guard, overflows = models()
+    guard.lists("up", ["m"])
+    assert guard.learn("up", "pulled", "pulled") == "other"
+    guard.lists("up", ["m", "pulled"])
+    assert guard.learn("up", "pulled", "pulled") == "pulled"
+    assert guard.label("up", "pulled") == "pulled"
+    guard.lists("up", ["m"])
+    assert guard.learn("up", "pulled", "pulled") == "pulled"  # what is shown stays
+    assert len(overflows) == 1
+
+
+def test_a_list_is_about_its_upstream_alone() -> None:
+    guard, _ = models()
+    guard.lists("up", ["m"])
+    assert guard.learn("other-upstream", "mine", "mine") == "mine"
+    assert guard.learn("up", "theirs", "theirs") == "other"
+
+
+def test_an_engine_that_takes_any_name_for_its_one_model_is_labelled_by_that() -> None:
+    guard, overflows = models()
+    guard.lists("up", ["qwen"], indifferent=True)
+    assert guard.learn("up", "default", "default") == "qwen"
+    assert guard.label("up", "default") == "qwen"
+    assert guard.name("up", "default") == "qwen"
+    assert not overflows
+    guard.lists("up", ["qwen", "lora"], indifferent=True)
+    assert guard.learn("up", "x", "x") == "other"

@@ -2,7 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.quantities import decimal, duration, size, size_text, whole
+from proxy.quantities import (
+    bandwidth,
+    bytes_text,
+    count,
+    decimal,
+    duration,
+    size,
+    size_text,
+    whole,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +39,45 @@ def test_what_is_no_size_is_none(text: str) -> None:
 @given(st.integers(0, 2**45))
 def test_the_text_of_a_size_is_that_size(of: int) -> None:
     assert size(size_text(of)) == of
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("150GB/s", 150e9), ("3.35 TB/s", 3.35e12), ("150gb/s", 150e9), ("68.25 GB /s", 68.25e9)],
+)
+def test_bandwidths_are_sizes_a_second(text: str, expected: float) -> None:
+    assert bandwidth(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "/s", "150", "150GB", "150GB/m", "150Gb/s", "150Gbit/s"])
+def test_what_is_no_bandwidth_in_bytes_is_none(text: str) -> None:
+    assert bandwidth(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("7e9", 7e9), ("7B", 7e9), ("270 M", 270e6), ("1.5t", 1.5e12), ("8", 8)]
+)
+def test_large_numbers_can_have_a_letter(text: str, expected: float) -> None:
+    assert count(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "B", "7GB", "7 billion", "nan"])
+def test_what_is_no_number_is_none(text: str) -> None:
+    assert count(text) is None
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (150e9, "150 GB"),
+        (3.3e9, "3.3 GB"),
+        (3.35e12, "3.35 TB"),
+        (246587904, "246.6 MB"),
+        (2, "2 B"),
+    ],
+)
+def test_bytes_are_told_in_decimal_units(of: float, expected: str) -> None:
+    assert bytes_text(of) == expected
 
 
 @pytest.mark.parametrize(

@@ -197,5 +197,36 @@ def test_an_unknown_key_is_refused_with_the_nearest_known() -> None:
         from_file(SETTINGS, {"lable": "a"}, Path("x.toml"))
 
 
+def test_keys_of_a_table_are_named_with_it() -> None:
+    with pytest.raises(SettingError) as refusal:
+        from_file(SETTINGS, {"count": 0}, Path("x.toml"), "lamps.hall.")
+    assert str(refusal.value).startswith("lamps.hall.count in x.toml: '0' will not do")
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A setting with several values."""
+
+    books: tuple[str, ...] = lamp(
+        (), unit="TITLE", parse=str.title, many=True, help="what is on it"
+    )
+
+
+def test_a_setting_can_take_several_values() -> None:
+    shelf = settings_of(Shelf)
+    parser = argparse.ArgumentParser()
+    add_flags(parser, shelf)
+    given = vars(parser.parse_args(["--books", "a tale", "b"]))
+    assert from_flags(shelf, given) == {"books": ("A Tale", "B")}
+    assert from_file(shelf, {"books": ["c"]}, Path("x.toml")) == {"books": ("C",)}
+    assert "--books TITLE [TITLE ...]" in parser.format_help()
+    assert "default" not in parser.format_help()
+
+
+def test_a_value_of_no_kind_for_a_parser_is_an_error_too() -> None:
+    with pytest.raises(SettingError, match=r"^books in x.toml: give a text$"):
+        from_file(settings_of(Shelf), {"books": {}}, Path("x.toml"))
+
+
 def test_a_name_like_no_other_is_told_to_go() -> None:
     assert unknown("zzz", ["port"]) == "no such setting: leave it out"

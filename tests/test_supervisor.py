@@ -69,13 +69,21 @@ def run_keeper(config, admin, channel):
         client.sendall(b"HTTP/1.1 200 OK\\r\\n\\r\\n%d" % os.getpid())
         client.close()
 """
+
+# A scout says that it is there, and nothing more.
+CHILDREN += """
+def run_scout(config, channel_path):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    while True:
+        signal.pause()
+"""
 RUN = """
 config = Config(
     upstreams=(Upstream("default", "http", "127.0.0.1", 8000),), port=PORT, admin_port=0,
     workers=WORKERS, drain_seconds=DRAIN,
 )
 with opened(config) as sockets:
-    sys.exit(Supervisor(config, sockets, run_worker, run_keeper).run())
+    sys.exit(Supervisor(config, sockets, run_worker, run_keeper, run_scout).run())
 """
 
 
@@ -206,6 +214,34 @@ def test_a_killed_keeper_is_replaced() -> None:
         os.kill(keeper_pid(one), signal.SIGKILL)
         assert "keeper ended by SIGKILL" in one.line()
         assert keeper_pid(one)
+
+
+def test_a_killed_scout_is_replaced_and_nobody_else_is() -> None:
+    changed = (
+        "def run_scout(*_):\n"
+        "    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        "    print(f'scout {os.getpid()}', file=sys.stderr, flush=True)\n"
+        "    signal.pause()\n"
+    )
+    with running(changed=changed) as one:
+        found = re.search(r"scout (\d+)", one.line())
+        assert found
+        worker = pid_from(one.ready().connect())
+        os.kill(int(found[1]), signal.SIGKILL)
+        assert "scout ended by SIGKILL" in one.line()
+        assert one.line().startswith("scout ")
+        assert pid_from(one.connect()) == worker
+
+
+def test_no_scout_is_started_where_it_has_nothing_to_do() -> None:
+    changed = (
+        "from proxy.scouting import Scouting\n"
+        "from functools import partial\n"
+        "Config = partial(Config, scouting={'default': Scouting(probe_interval=None)})\n"
+        "def run_scout(*_): raise SettingError('a scout')\n"
+    )
+    with running(changed=changed) as one:
+        pid_from(one.ready().connect())
 
 
 def keeper_pid(one: Running) -> int:

@@ -284,42 +284,6 @@ def test_a_trace_that_openmetrics_does_not_allow_is_left_out(rig: Rig) -> None:
     assert exemplars(rig, "decode_tokens_per_second") == [({"trace_id": "r" * 120}, 40.0, None)]
 
 
-def test_an_upstream_is_up_or_down_once_that_is_known(rig: Rig) -> None:
-    assert rig.value("upstream_up", upstream="up") is None
-    rig.tally.connected({"kind": "connected", "upstream": "up", "seconds": 0.002})
-    assert rig.value("upstream_up", upstream="up") == 1
-    assert rig.value("connect_seconds_sum", upstream="up") == 0.002
-    rig.tally.connected({"kind": "connected", "upstream": "up"})
-    assert rig.value("upstream_up", upstream="up") == 0
-    assert rig.value("connect_seconds_count", upstream="up") == 1
-
-
-@pytest.mark.parametrize(
-    ("server", "engine", "version"),
-    [
-        ("llama.cpp", "llama.cpp", ""),
-        ("uvicorn", "uvicorn", ""),
-        ("Ollama/0.9.1", "Ollama", "0.9.1"),
-        ("nginx/1.18.0 (Ubuntu)", "nginx", "1.18.0"),
-        (" TornadoServer/6.1 x/2", "TornadoServer", "6.1"),
-        ("a\x01b/1\x7f", "a?b", "1?"),
-    ],
-)
-def test_a_server_header_names_engine_and_version(
-    rig: Rig, server: str, engine: str, version: str
-) -> None:
-    rig.tally.identity({"kind": "identity", "upstream": "up", "server": "before/1"})
-    rig.tally.identity({"kind": "identity", "upstream": "up", "server": server})
-    assert rig.value("upstream_info", upstream="up", engine=engine, version=version) == 1
-    assert total(rig.collect(), "tokometer_upstream_info") == 1
-
-
-def test_a_server_header_that_says_nothing_changes_nothing(rig: Rig) -> None:
-    rig.tally.identity({"kind": "identity", "upstream": "up", "server": "vllm/0.32"})
-    rig.tally.identity({"kind": "identity", "upstream": "up", "server": " / "})
-    assert rig.value("upstream_info", upstream="up", engine="vllm", version="0.32") == 1
-
-
 def test_own_delays(rig: Rig) -> None:
     rig.tally.delays({"kind": "delays", "lag": [0.001, 0.002], "overhead": {"up": [0.00002] * 3}})
     rig.tally.delays({"kind": "delays"})

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from ssl import SSLContext
 from types import TracebackType
@@ -179,6 +179,21 @@ async def answering(*answers: bytes) -> AsyncIterator[ScriptedUpstream]:
         while True:
             upstream.heard.append(await visit.hear())
             visit.say(left.pop(0) if len(left) > 1 else left[0])
+            await visit.writer.drain()
+
+    async with ScriptedUpstream(script) as upstream:
+        yield upstream
+
+
+@asynccontextmanager
+async def knowing(answers: Mapping[str, bytes]) -> AsyncIterator[ScriptedUpstream]:
+    """An upstream that has an answer to some paths, and 404 for all others."""
+
+    async def script(visit: Visit) -> None:
+        while True:
+            heard = await visit.hear()
+            upstream.heard.append(heard)
+            visit.say(answers.get(heard.target.decode(), sized(b"{}", status=b"404 Not Found")))
             await visit.writer.drain()
 
     async with ScriptedUpstream(script) as upstream:

@@ -18,7 +18,11 @@ from proxy.demo.programs import SIGNALS, Ended, Programs
 from proxy.demo.settings import DemoSettings
 from proxy.demo.speeds import live_line, summary
 from proxy.demo.traffic import Crowd, Traffic
+from proxy.devices import GB, TB
+from proxy.dials import DialTable, Memory
 from proxy.engine import EngineSettings, serve_engine
+from proxy.layers import Layer
+from proxy.objectives import ObjectiveTable
 from proxy.scrape import Scrape
 from proxy.settings import SettingError
 from proxy.sockets import listen
@@ -30,11 +34,12 @@ WINDOW = 10  # seconds that the live medians look back
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A simulated engine, the upstream that it is, and those who use it."""
+    """A simulated engine, the upstream that it is, those who use it, and on what it would run."""
 
     upstream: str
     engine: EngineSettings
     crowd: Crowd
+    dials: Layer
 
 
 SIMULATIONS = (
@@ -51,6 +56,13 @@ SIMULATIONS = (
             error_rate=0.02,
         ),
         Crowd("sim-8b", "", fewest=3, most=8, longest_answer=220),
+        {
+            "memory_bandwidth": Memory(2 * TB),
+            "bytes_per_token": 16 * GB,
+            "precision": "bf16",
+            "hardware": "simulated",
+            "engine": "tokometer engine",
+        },
     ),
     Simulation(
         "large",
@@ -66,6 +78,14 @@ SIMULATIONS = (
             stall_seconds=2.5,
         ),
         Crowd("sim-70b", "/large", fewest=2, most=5, longest_answer=120),
+        {
+            "memory_bandwidth": Memory(2 * TB),
+            "devices": 2,
+            "bytes_per_token": 70 * GB,
+            "precision": "fp8",
+            "hardware": "simulated",
+            "engine": "tokometer engine",
+        },
     ),
     Simulation(
         "reasoning",
@@ -80,6 +100,14 @@ SIMULATIONS = (
             jitter=0.15,
         ),
         Crowd("sim-reasoner", "/reasoning", fewest=1, most=3, longest_answer=260),
+        {
+            "memory_bandwidth": Memory(1 * TB),
+            "active_parameters": 32e9,
+            "bits_per_weight": 4.5,
+            "precision": "Q4_K_M",
+            "hardware": "simulated",
+            "engine": "tokometer engine",
+        },
     ),
 )
 
@@ -96,6 +124,8 @@ def run(settings: DemoSettings) -> int:
             admin_host=settings.host,
             admin_port=admin_port,
             drain_seconds=1,  # all traffic at the end is our own
+            dials=DialTable(upstreams={one.upstream: one.dials for one in SIMULATIONS}),
+            objectives=ObjectiveTable({"ttft": 0.5, "tokens_per_second": 20.0}),
         )
         programs.start("the proxy", partial(serve, config, programs.lifeline.end))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host

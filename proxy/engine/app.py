@@ -12,7 +12,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from proxy import __version__
 from proxy.engine import chat, completions, messages, ollama, responses
 from proxy.engine.ask import Refusal
 from proxy.engine.exchange import Embed, Generate, error_response
@@ -38,8 +37,8 @@ def build_app(
     since = datetime.now(UTC)
     fixed = {
         "/v1/models": _models(settings.models, since),
-        "/version": {"version": __version__},
-        "/api/version": {"version": __version__},
+        "/version": {"version": settings.release},
+        "/api/version": {"version": settings.release},
         "/api/tags": ollama.tags(settings.models, since),
     }
     routes = [Route("/health", _Fixed(b""))]

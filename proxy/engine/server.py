@@ -5,7 +5,6 @@ import socket
 
 import uvicorn
 
-from proxy import __version__
 from proxy.engine.app import build_app
 from proxy.engine.exchange import Cut
 from proxy.engine.settings import EngineSettings
@@ -41,7 +40,7 @@ def engine_server(settings: EngineSettings) -> uvicorn.Server:
             log_level="warning",
             access_log=False,
             server_header=False,
-            headers=[("server", f"tokometer-engine/{__version__}")],
+            headers=[("server", f"tokometer-engine/{settings.release}")],
         )
     )
 

@@ -1,7 +1,10 @@
 """What the simulated engine is told to be like: one field per setting."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
+
+from proxy import __version__
 
 
 def _setting(default: Any, **metadata: Any) -> Any:
@@ -14,6 +17,12 @@ def _names(text: str) -> tuple[str, ...]:
     if not all(names):
         raise ValueError("give names with commas between them, such as sim-8b,sim-70b")
     return names
+
+
+def _release(text: str) -> str:
+    if not re.fullmatch(r"[!-~]{1,64}", text):
+        raise ValueError("give a version of plain ASCII without spaces, such as 2.0")
+    return text
 
 
 @dataclass(frozen=True)
@@ -69,5 +78,10 @@ class EngineSettings:
     stall_seconds: float = _setting(3.0, unit="seconds", least=0, help="how long they pause")
     error_rate: float = _setting(
         0.0, least=0, most=1, help="share of requests that get a 429, a 500 or half an answer"
+    )
+    release: str = _setting(
+        __version__,
+        parse=_release,
+        help="version that it says it is: another one is what a deploy looks like",
     )
     seed: int = _setting(0, help="what texts and chances are drawn from")

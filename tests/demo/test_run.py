@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from proxy.demo.run import SIMULATIONS, _port
+from proxy.dials import Dials
 from proxy.settings import SettingError
 from proxy.sockets import listen
 
@@ -78,6 +79,13 @@ def test_it_runs_for_the_time_given_and_shows_the_speeds_of_each_model() -> None
     table = {row[0]: row for row in map(str.split, out.split("model ")[1].splitlines()[1:])}
     assert set(table) - {"unknown"} <= {one.crowd.model for one in SIMULATIONS}
     assert int(table["sim-8b"][1]) > 0
+
+
+def test_no_simulated_engine_is_faster_than_its_ceiling() -> None:
+    for one in SIMULATIONS:
+        ceiling = Dials(**one.dials).ceiling
+        assert ceiling is not None
+        assert 0.5 < one.engine.rate / ceiling < 1
 
 
 def test_ctrl_c_ends_it_with_the_table() -> None:

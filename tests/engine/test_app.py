@@ -33,6 +33,13 @@ def test_the_server_says_what_it_is(client: httpx.Client) -> None:
     assert client.get("/health").headers["server"] == f"tokometer-engine/{__version__}"
 
 
+def test_it_can_say_that_it_is_another_release() -> None:
+    with running(EngineSettings(**FAST, release="2.0")) as url:
+        answer = httpx.get(f"{url}/version")
+    assert answer.json() == {"version": "2.0"}
+    assert answer.headers["server"] == "tokometer-engine/2.0"
+
+
 def message(path: str, error: Any) -> str:
     """The text of an error, in the shape that belongs to the path."""
     if path.startswith("/api/"):
