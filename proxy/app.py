@@ -177,7 +177,12 @@ def _tls(config: Config) -> ssl.SSLContext:
 
 
 def _uvicorn(config: Config, relay: Relay) -> uvicorn.Config:
-    protocol = type("WorkerProtocol", (ClientProtocol,), {"clock": staticmethod(time.monotonic)})
+    given = {
+        "clock": staticmethod(time.monotonic),
+        "patience": config.client_timeout,
+        "refused": staticmethod(relay.refused),
+    }
+    protocol = type("WorkerProtocol", (ClientProtocol,), given)
     return uvicorn.Config(
         relay,
         http=protocol,

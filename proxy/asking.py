@@ -92,6 +92,7 @@ class Asker:
             headers=headers,
             stream=stream,
             extensions={
+                "method": client.method.encode("ascii"),
                 "target": order.target,
                 "timeout": self._timeout,
             },

@@ -88,6 +88,24 @@ class End(TypedDict, total=False):
     engine: dict[str, float]  # formats.event.ENGINE_KEYS
     finish_reason: str
 
+    error: str  # why it did not complete, where the proxy knows; not the upstream's words
+    received_bytes: int  # from the client and to it, behind a 101
+    sent_bytes: int
+
+
+class Refused(TypedDict, total=False):
+    """The proxy answered a request itself, so that no upstream had a part in it.
+
+    The values are those of the request log, as in End.
+    """
+
+    kind: Literal["refused"]
+    time: float
+    request_id: str
+    trace_id: str
+    outcome: str
+    code: int
+    error: str  # errors.Failure's code
 
 class Connected(TypedDict, total=False):
     """A new connection to an upstream, or the failure to make one (no `seconds`)."""
@@ -133,4 +151,4 @@ class Dropped(TypedDict):
     in_flight: list[int]  # ids
 
 
-Record = Begin | Output | End | Connected | Identity | Delays | State | Dropped
+Record = Begin | Output | End | Refused | Connected | Identity | Delays | State | Dropped

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from proxy.errors import Failure
 from proxy.headers import Fields, Pair
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Client:
         arrived: when the last byte of the body had arrived, seconds of the clock; 0 before.
         gone: the client closed the connection before the answer was complete.
         status: of the answer; 0 until it has begun.
+        refused: what the listener answered itself, in the middle of the request.
     """
 
     def __init__(
@@ -56,10 +58,11 @@ class Client:
         self.target: bytes = protocol.url
         self.headers = headers
         self.fields = fields
-        self.http10 = protocol.parser.get_http_version() in ("1.0", "0.9")
+        self.http10 = protocol.parser.get_http_version() == "1.0"
         self.arrived = 0.0
         self.gone = False
         self.status = 0
+        self.refused: Failure | None = None
         self.full: Callable[[], None] | None = None
         self.free: Callable[[], None] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -69,6 +72,7 @@ class Client:
         self.response_complete = False
         self.disconnected = False
 
+        self._begun = False
         self._pieces: list[bytes] = []
         self._buffered = 0
         self._reader: asyncio.Future[None] | None = None
@@ -77,6 +81,7 @@ class Client:
 
     async def run_asgi(self, app: Application) -> None:
         """What uvicorn starts a task with."""
+        self._begun = True
         try:
             await app(self)
         except asyncio.CancelledError:
@@ -116,12 +121,25 @@ class Client:
                 await self._more()
 
     async def _more(self) -> None:
+        if self.gone:
+            raise asyncio.CancelledError
         if self._expects and not self.gone:
             self._expects = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._flow.resume_reading()
-        self._reader = asyncio.get_running_loop().create_future()
-        await self._reader
+        loop = asyncio.get_running_loop()
+        self._reader = loop.create_future()
+        patience = self._protocol.patience
+        timer = loop.call_later(patience, self._late) if patience is not None else None
+        try:
+            await self._reader
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _late(self) -> None:
+        if not self.status and not self.gone:  # who is answered may well take its time
+            self._protocol.body_is_late()
 
     def take(self, data: bytes) -> None:
         """A piece of the body has come."""
@@ -213,7 +231,7 @@ class Client:
         """The connection is closed."""
         if not self.response_complete:
             self.gone = self.disconnected = True
-            if self.task is not None:
+            if self.task is not None and self._begun:  # else it could not tell of it
                 self.task.cancel()
 
 

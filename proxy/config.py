@@ -110,6 +110,12 @@ CONFIG_FILE = Setting(
 )
 SETTINGS = settings_of(Config)
 FLAGS = [CONFIG_FILE, *SETTINGS]
+    client_timeout: float | None = setting(
+        30.0,
+        unit="seconds",
+        least=0.001,
+        help="time limit on the head of a request, and on a client's silence in its body",
+    )
 
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:

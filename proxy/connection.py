@@ -5,6 +5,8 @@ of the protocol become httpx's here and in `upstream`, nowhere else.
 """
 
 import asyncio
+import os
+import re
 from collections.abc import Callable
 from typing import cast
 
@@ -20,6 +22,10 @@ Clock = Callable[[], float]
 _STALE_SECONDS = 1.0
 # How servers write the sizes of chunks that a token stream has.
 _SIZES = {b"%x" % size: size for size in range(1, 1 << 12)}
+
+# So many bytes without one of a body among them are no head, no interim answers, no trailers.
+_MAX_BARREN_BYTES = 256 << 10
+_VISIBLE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 
 # A request with a body up to this goes out in one write with its head.
 _ONE_WRITE_BYTES = 64 << 10
@@ -56,6 +62,8 @@ class Connection(asyncio.Protocol):
         self._framed = False
         self._interim = False
         self._surplus = False
+        self._barren = 0  # bytes since the last one of the body
+        self._fault = ""  # what is wrong with the head, though it can be parsed
         self._chunk_over = False  # the last thing that the parser saw was the end of a chunk
         self._between_chunks = False
         self._pieces: list[bytes] = []
@@ -95,8 +103,11 @@ class Connection(asyncio.Protocol):
             self.keep = False
             self._deliver(answer, at)
             if not self._ended:  # or else the answer was whole, and this came behind it
-                self._fail(httpx.RemoteProtocolError(f"invalid HTTP from the upstream: {problem}"))
+                self._fail(_invalid(self._fault or str(problem)))
                 return
+        if not self._pieces and self._swollen(len(data)):
+            self._fail(_invalid("no end of headers"))
+            return
         # Were a size begun, there would be no line's end.
         self._between_chunks = self._chunk_over and data.endswith(b"\r\n")
         self._deliver(answer, at)
@@ -104,10 +115,16 @@ class Connection(asyncio.Protocol):
             self._ended = self._between_chunks = False
             answer.finish(at)
 
+    def _swollen(self, size: int) -> bool:
+        """Whether there are too many bytes without a body: they are kept, or go on for ever."""
+        self._barren += size
+        return self._barren > _MAX_BARREN_BYTES
+
     def _deliver(self, answer: Answer, at: float) -> None:
         if pieces := self._pieces:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
+            self._barren = 0
             try:
                 answer.take(data, at, None)
             except Exception as mistake:  # whoever awaits `pour` shall see it
@@ -156,18 +173,29 @@ class Connection(asyncio.Protocol):
         if len(name) == 14 and name.lower() == b"content-length":
             self._framed = True
         elif len(name) == 17 and name.lower() == b"transfer-encoding":
-            self._framed = value.lower().endswith(b"chunked")
+            coding = value.strip(b" \t").lower()
+            self._framed = coding == b"chunked"
+            if coding not in (b"chunked", b"identity"):  # nobody would undo it
+                self._fault = "a transfer coding other than chunked"
 
     def on_headers_complete(self) -> None:
         if self._surplus:
             return
         self.status = self._parser.get_status_code()
+        if self.status < 100:
+            self._fault = "no such status"
+        if self._parser.get_http_version() not in ("1.1", "1.0"):
+            self._fault = "another version of HTTP"
+        if self._fault:
+            raise ValueError  # which stops the parser
+        if not _VISIBLE.fullmatch(self.reason):
+            self.reason = b""
         if 100 <= self.status < 200:
             self._interim = True
             return
         self._started = True
         self.head_at = self.arrived
-        self.keep = self._parser.should_keep_alive() and not self._headless
+        self.keep = self._parser.should_keep_alive()
         if self.status in (204, 304):
             self._framed = True
         if self._head is not None and not self._head.done():
@@ -182,7 +210,9 @@ class Connection(asyncio.Protocol):
         self._chunk_over = not self._surplus
 
     def on_body(self, data: bytes) -> None:
-        if not self._headless and not self._surplus:
+        if self._headless:
+            self.keep = False
+        elif not self._surplus:
             self._pieces.append(data)
 
     def on_message_complete(self) -> None:
@@ -273,6 +303,8 @@ class Connection(asyncio.Protocol):
         self._answer = None
         if complete and self.keep and not self.lost and self._writable is None:
             self.resume_reading()
+            if self._headless:  # the parser would wait for a body
+                self._parser = httptools.HttpResponseParser(self)
             self.reused = True
             return True
         self.cut()
@@ -284,5 +316,12 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
+def _invalid(why: str) -> httpx.RemoteProtocolError:
+    return httpx.RemoteProtocolError(f"invalid HTTP from the upstream: {why}")
+
+
 def _closed(problem: Exception | None) -> httpx.ReadError:
-    return httpx.ReadError(f"the upstream closed the connection: {problem or 'EOF'}")
+    if isinstance(problem, ConnectionResetError):
+        return httpx.ReadError("reset by the upstream")
+    number = problem.errno if isinstance(problem, OSError) else None
+    return httpx.ReadError(os.strerror(number) if number else "closed by the upstream")

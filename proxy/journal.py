@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from proxy.channel import End
+from proxy.channel import End, Refused
 
 STDOUT = "-"
 # What is told of an end as it is.
@@ -20,14 +20,14 @@ _TOLD = {
     *("ttft_seconds", "ttfv_seconds", "decode_tokens_per_second", "duration_seconds"),
     *("client_wait_seconds", "prompt_tokens", "cached_prompt_tokens", "output_tokens"),
     *("reasoning_tokens", "token_source", "chunks", "max_gap_seconds", "stalls", "context"),
-    *("engine", "finish_reason"),
+    *("engine", "finish_reason", "error", "received_bytes", "sent_bytes"),
 }
 _MAX_WAITING_BYTES = 8 << 20
 # Readable by a group, as other logs are: it holds times and counts, no text and no key.
 _MODE = 0o640
 
 
-def line(record: End, concurrency: int | None) -> dict[str, Any]:
+def line(record: End | Refused, concurrency: int | None) -> dict[str, Any]:
     """What the request log says of an exchange; a key whose value is unknown is absent.
 
     `time` is RFC 3339 in UTC, the other values are the record's own.
@@ -77,7 +77,7 @@ class Journal:
         """Lines that could not be written so far."""
         return self._refused + self._unwritten
 
-    def add(self, record: End, concurrency: int | None) -> None:
+    def add(self, record: End | Refused, concurrency: int | None) -> None:
         """An exchange has ended; `concurrency` is that at its arrival. Written with `flush`."""
         told = line(record, concurrency)
         self._lines.append(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))

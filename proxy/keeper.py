@@ -16,7 +16,8 @@ from prometheus_client.core import Metric
 from starlette.applications import Starlette
 
 from proxy.admin import admin
-from proxy.channel import Begin, Dropped, End, Output, State
+from proxy.channel import Begin, Dropped, End, Output, Refused, State
+from proxy.guard import Guard
 from proxy.journal import Journal
 from proxy.labels import PHASES, Models, clean
 from proxy.live import Exchange, Live
@@ -64,6 +65,7 @@ class Keeper:
             "begin": self._begin,
             "output": self._output,
             "end": self._end,
+            "refused": self._refused,
             "connected": lambda _, record: self._tally.connected(record),
             "identity": lambda _, record: self._tally.identity(record),
             "delays": lambda _, record: self._tally.delays(record),
@@ -164,6 +166,11 @@ class Keeper:
         if exchange.answered == model:
             return
         before = exchange.label
+    def _refused(self, connection: int, record: Refused) -> None:
+        self._tally.refused(record)
+        if self._journal is not None:
+            self._journal.add(record, None)
+
         self._live.answer(exchange, model)
         if exchange.label != before:
             self._tally.relabel(exchange, before)

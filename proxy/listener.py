@@ -14,13 +14,12 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from proxy import errors
+from proxy.admission import MAX_HEAD_BYTES, METHOD, fault
 from proxy.client import Client, head
 from proxy.errors import Failure
 from proxy.headers import Fields, Pair
 from proxy.probes import probe
 
-# A head that is still not complete after so many bytes is refused.
-_MAX_HEAD_BYTES = 64 << 10
 _LINGER_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 
@@ -45,10 +44,12 @@ class ClientProtocol(HttpToolsProtocol):
         self._serving: Client | None = None  # the one that is being answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._method = b""  # one that the parser does not know
+        self._fault: Failure | None = None
         super().connection_made(transport)
         self.flow = Flow(transport)
         probe(transport)
-        self._await_head()
+        self._await(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def data_received(self, data: bytes) -> None:
         self._at = self.clock()
@@ -56,7 +57,7 @@ class ClientProtocol(HttpToolsProtocol):
             while data and not self._deaf:
                 data = self._feed(data)
         except httptools.HttpParserError:
-            self._refuse(errors.BAD_REQUEST)
+            self._refuse(self._fault or errors.BAD_REQUEST)
 
     def _feed(self, data: bytes) -> bytes:
         """Have the parser read; what it did not take for HTTP."""
@@ -65,14 +66,32 @@ class ClientProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
+        before = self.cycle
+        between = before is None or before.arrived
             self._decline_upgrade()
             return data[upgrade.args[0] :]
-        if self._in_head and self._head_bytes > _MAX_HEAD_BYTES:
+        except httptools.HttpParserInvalidMethodError:
+            if not between or self._head_bytes or self.cycle is not before:
+                raise
+            return self._stand_in(data)
+        if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
             self._refuse(errors.HEAD_TOO_LARGE)
         return b""
 
     def _decline_upgrade(self) -> None:
         """Go on in HTTP/1.1, which every server may do (RFC 9110, 7.8).
+
+    def _stand_in(self, data: bytes) -> bytes:
+        """A request whose method the parser does not know, with one that it knows.
+
+        Raises: httptools.HttpParserInvalidMethodError.
+        """
+        found = METHOD.match(data)
+        if found is None or self._method:
+            raise httptools.HttpParserInvalidMethodError
+        self._method = found[1]
+        self.parser = httptools.HttpRequestParser(self)
+        return b"POST" + data[found.end(1) :]
 
         The parser takes the request's body for the other protocol's: a new one has to read it.
         """
@@ -102,10 +121,13 @@ class ClientProtocol(HttpToolsProtocol):
             serving.leave()
             if serving.status or serving is not self.cycle:
                 serving.cut()
+            serving.refused = failure
                 return
         headers, body = failure.answer()
         headers.append((b"Connection", b"close"))
         self.transport.write(head(failure.status, b"", headers) + body)
+        else:
+            self.refused(failure)
         self.linger()
 
     def linger(self) -> None:
@@ -121,21 +143,28 @@ class ClientProtocol(HttpToolsProtocol):
 
     # --- httptools' side ------------------------------------------------------------------------
 
-    def _await_head(self) -> None:
+    def _await(self, seconds: float | None, then: Callable[[], None]) -> None:
         self._unset_keepalive_if_required()
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
+        if seconds is not None:
+            self.timeout_keep_alive_task = self.loop.call_later(seconds, then)
 
     def timeout_keep_alive_handler(self) -> None:
-        """No request came in time, or not all of its head."""
+        """No request came in time."""
         if self._serving is None or self._serving.response_complete:
             super().timeout_keep_alive_handler()
 
     def on_message_begin(self) -> None:
-        self._await_head()
+        self._await(self.patience, self._head_is_late)
         self._in_head = True
         self._head_bytes = 0
+    def _head_is_late(self) -> None:
+        if self._serving is None or self._serving.response_complete:
+            self._refuse(errors.SLOW)
+
+    def body_is_late(self) -> None:
+        """The client has been silent for too long in the middle of its request."""
+        self._refuse(errors.SLOW)
+
         self.url = b""
         self.pairs = []
 
@@ -150,14 +179,20 @@ class ClientProtocol(HttpToolsProtocol):
             return
         waiting = self.cycle is not None and not self.cycle.response_complete
         fields = Fields(headers)
-        modern = self.parser.get_http_version() not in ("1.0", "0.9")
+        modern = version != "1.0"
         expects = modern and fields[b"expect"].lower() == "100-continue"
+        version = self.parser.get_http_version()
+        self._fault = fault(version, self.url, headers)
+        if self._fault is not None:
+            raise ValueError  # which stops the parser
         keep_alive = modern and self.parser.should_keep_alive()
         self.cycle = client = Client(self, headers, fields, keep_alive, expects)
         if waiting:  # a pipelined request
             self.flow.pause_reading()
             self.pipeline.appendleft((client, self.app))  # type: ignore[arg-type]
         else:
+        if self._method:
+            client.method, self._method = self._method.decode("ascii"), b""
             self._start_asgi_task(client, self.app)
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
@@ -182,6 +217,12 @@ class ClientProtocol(HttpToolsProtocol):
         self.pipeline.clear()
         if self._serving is not None:
             self._serving.leave()
+    def on_response_complete(self) -> None:
+        """uvicorn's: the next request may be served, or awaited."""
+        super().on_response_complete()
+        if self._in_head and not self.transport.is_closing():
+            self._await(self.patience, self._head_is_late)
+
         # Each client holds its protocol: no cycles for the garbage collector.
         self.parser = self.cycle = self._serving = None  # type: ignore[assignment]
 

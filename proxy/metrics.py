@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 
 from proxy import __version__, buckets
 from proxy.cells import CELLS, Cells
-from proxy.labels import SCOPE, SKIPPED, SOURCES, USUAL_CODES
+from proxy.labels import REFUSALS, SCOPE, SKIPPED, SOURCES, USUAL_CODES
 from proxy.meter import Outcome
 from proxy.series import Counter, Family, Gauge, Histogram, Values
 
@@ -76,6 +76,12 @@ class Metrics:
             "upstream model api stream outcome code",
             "Exchanges ended. code is the status that the client saw.",
             codes,
+        )
+        self.refused = self._counter(
+            "refused_total",
+            "reason",
+            "Requests that the proxy refused itself, so that no upstream saw them.",
+            _each(REFUSALS),
         )
         self.streams = self._gauge("streams", "upstream model phase", "Streams in flight.")
         self.streams_stalled = self._gauge(

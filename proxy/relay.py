@@ -84,6 +84,7 @@ class Relay:
         wall = self._wall()
         found = route(self._ways, client.target)
         if isinstance(found, Failure):
+            self._ledger.refused(found, client.fields, wall)
             _answer(client, found)
             return
         way, target = found
@@ -93,22 +94,33 @@ class Relay:
         try:
             body = await self._held(client, face)
             exchange = self._open(client, way, face, _call(face, body, path), wall)
+            if client.gone:  # before this began
+                raise asyncio.CancelledError
             await self._serve(client, exchange, way, target, body)
         except asyncio.CancelledError:
             exchange = exchange or self._open(client, way, face, face.call({}, path), wall)
             if client.gone:
-                exchange.outcome = _left(exchange.meter)
-                if not exchange.code:
+                _leave(exchange, client.refused)
+                if not client.status:
                     exchange.t_end = self._clock()
             raise
         except Exception as mistake:
             _confess(mistake)
+            if exchange is None:
+                self._ledger.refused(errors.INTERNAL, client.fields, wall)
+            else:
+                exchange.error = errors.INTERNAL.code
+                exchange.code = client.status or errors.INTERNAL.status
             if not client.status:
                 _answer(client, errors.INTERNAL)
         finally:
             if exchange is not None:
                 exchange.over_at = self._clock()
                 self._ledger.end(exchange)
+
+    def refused(self, failure: Failure) -> None:
+        """The listener refused what was no request, or not one for us."""
+        self._ledger.refused(failure, Fields(()), self._wall())
 
     # --- before the upstream --------------------------------------------------------------------
 
@@ -147,6 +159,7 @@ class Relay:
         self, client: Client, exchange: Exchange, way: Way, target: bytes, body: bytes | None
     ) -> None:
         if self.draining:
+            exchange.error = errors.DRAINING.code
             self._refuse(client, exchange, errors.DRAINING, Outcome.ABORTED)
             return
         kept = self._rules.preserve_host and client.fields[b"host"]
@@ -156,9 +169,11 @@ class Relay:
         try:
             answer, withdrawal = await self._asker.ask(client, exchange, order)
         except httpx.TimeoutException as problem:
+            exchange.error = str(problem)
             self._refuse(client, exchange, errors.timed_out(name, str(problem)), Outcome.TIMEOUT)
         except httpx.TransportError as problem:
-            failure = errors.unreachable(name, str(problem))
+            exchange.error = str(problem)
+            failure = errors.unreachable(name, exchange.error)
             self._refuse(client, exchange, failure, Outcome.UNREACHABLE)
         else:
             try:
@@ -214,9 +229,12 @@ class Relay:
             timeout = isinstance(problem, httpx.TimeoutException)
             broken = Outcome.TIMEOUT if timeout else Outcome.TRUNCATED
             exchange.outcome = Outcome.ERROR_MIDSTREAM if meter.error else broken
+            exchange.error = str(problem)
             client.cut()
             return
         exchange.outcome = _verdict(status, meter)
+        if exchange.outcome is Outcome.TRUNCATED:
+            exchange.error = "the stream ended without its terminator"
         if withdrawal is not None and "llama.cpp" in server and meter.engine:
             self._asker.ask_no_more(exchange)  # it tells anyhow, and clients may want its timings
 
@@ -320,6 +338,15 @@ def _confess(mistake: Exception) -> None:
     trace = traceback.extract_tb(mistake.__traceback__)[-1]
     where = f"{os.path.basename(trace.filename)}:{trace.lineno}"
     print(f"tokometer: {type(mistake).__name__} in {where}, please report", file=sys.stderr)
+
+
+def _leave(exchange: Exchange, refused: Failure | None) -> None:
+    """The client is gone: it left, or what it sent was refused in the middle."""
+    if refused is None:
+        exchange.outcome = _left(exchange.meter)
+    else:
+        exchange.error = refused.code
+        exchange.code = exchange.code or refused.status
 
 
 def _left(meter: Meter) -> Outcome:

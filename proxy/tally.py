@@ -2,7 +2,7 @@
 
 import re
 
-from proxy.channel import Connected, Delays, End, Identity, Output
+from proxy.channel import Connected, Delays, End, Identity, Output, Refused
 from proxy.labels import UNKNOWN, clean
 from proxy.live import Beside, Exchange
 from proxy.metrics import Metrics
@@ -174,6 +174,10 @@ class Tally:
             self._metrics.ttft_cells.observe(ttft, scope, uncached, beside.at_arrival)
         if rate and beside.decoding is not None:
             self._metrics.tpot_cells.observe(1 / rate, scope, prompt, beside.decoding)
+
+    def refused(self, record: Refused) -> None:
+        """The proxy refused a request itself."""
+        self._metrics.refused.of(record["error"]).add(1)
 
     def connected(self, record: Connected) -> None:
         """A connection to an upstream was made, or could not be."""

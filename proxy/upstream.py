@@ -21,7 +21,7 @@ Origin = tuple[str, str, int]  # scheme, host, port
 class Transport(httpx.AsyncBaseTransport):
     """A pool of connections behind httpx's transport interface.
 
-    Request extensions: `target` (bytes, as in httpcore: the request target as it came),
+    Request extensions: `method` and `target` (bytes, as they came; `target` as in httpcore),
     `timeout` (`{"connect": seconds, "read": seconds}`, None or absent for none).
 
     Args:
@@ -71,7 +71,7 @@ class Transport(httpx.AsyncBaseTransport):
             else:
                 upload = asyncio.get_running_loop().create_task(_upload(request, connection))
                 answer.owns(upload)
-            headless = request.method == "HEAD"
+            headless = _method(request) == b"HEAD"
             await connection.ask(_head(request), body, answer, headless, timeout.get("read"))
         except BaseException:
             answer.close()
@@ -157,7 +157,7 @@ def _origin(request: httpx.Request) -> Origin:
 
 def _head(request: httpx.Request) -> bytes:
     target = request.extensions.get("target", request.url.raw_path)
-    lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode("ascii"), target)]
+    lines = [b"%b %b HTTP/1.1\r\n" % (_method(request), target)]
     lines += [b"%b: %b\r\n" % pair for pair in request.headers.raw]
     lines.append(b"\r\n")
     return b"".join(lines)
@@ -173,3 +173,9 @@ async def _upload(request: httpx.Request, connection: Connection) -> None:
             await connection.drain()
     if chunked:
         connection.write(b"0\r\n\r\n")
+def _method(request: httpx.Request) -> bytes:
+    """As it came: httpx makes capitals of it, though methods are told apart by their case."""
+    method: bytes = request.extensions.get("method") or request.method.encode("ascii")
+    return method
+
+
