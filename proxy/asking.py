@@ -66,7 +66,7 @@ class Asker:
     def _url(self, way: Way) -> httpx.URL:
         name = way.upstream.name
         if name not in self._urls:
-            self._urls[name] = httpx.URL(way.upstream.url)
+            self._urls[name] = httpx.URL(way.upstream.origin)
         return self._urls[name]
 
     def ask_no_more(self, exchange: Exchange) -> None:

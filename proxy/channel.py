@@ -46,6 +46,7 @@ class Output(TypedDict, total=False):
     characters: int  # of output, since the last record
     gaps: list[float]  # chunk gaps, seconds
     held: bool  # the client takes no bytes (any more or again); absent where that did not change
+    code: int  # the status that the client saw; in the first one
 
 
 class End(TypedDict, total=False):
@@ -87,7 +88,6 @@ class End(TypedDict, total=False):
     context: int  # prompt tokens: the upstream's count, else an estimate
     engine: dict[str, float]  # formats.event.ENGINE_KEYS
     finish_reason: str
-
     error: str  # why it did not complete, where the proxy knows; not the upstream's words
     received_bytes: int  # from the client and to it, behind a 101
     sent_bytes: int
@@ -106,6 +106,7 @@ class Refused(TypedDict, total=False):
     outcome: str
     code: int
     error: str  # errors.Failure's code
+
 
 class Connected(TypedDict, total=False):
     """A new connection to an upstream, or the failure to make one (no `seconds`)."""

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
@@ -15,6 +16,8 @@ PRECEDENCE = (
     "Flags come before TOKOMETER_* variables (--stall-threshold is TOKOMETER_STALL_THRESHOLD), "
     "those before the TOML file given with --config (stall_threshold)."
 )
+
+URL = re.compile(r"https?://|unix:/")
 
 Flags = dict[str, object]  # names of settings and their raw values, of the flags that were used
 
@@ -80,6 +83,20 @@ def _demo(flags: Flags) -> int:
     return run(DemoSettings(**from_flags(_demo_settings(), flags)))
 
 
+def _health_settings() -> list[Setting]:
+    from proxy.health import HealthSettings
+
+    return settings_of(HealthSettings)
+
+
+def _health(flags: Flags) -> int:
+    from proxy.health import HealthSettings, check
+
+    well, line = check(HealthSettings(**from_flags(_health_settings(), flags)))
+    print(line)
+    return 0 if well else 1
+
+
 COMMANDS = {
     "serve": Command("the proxy", _serve_settings, _serve, PRECEDENCE),
     "demo": Command("simulated engine, proxy and sample traffic", _demo_settings, _demo),
@@ -88,6 +105,11 @@ COMMANDS = {
         _engine_settings,
         _engine,
     ),
+    "health": Command(
+        "says whether a running proxy is well, exit code 0 or 1: for health checks",
+        _health_settings,
+        _health,
+    ),
 }
 
 
@@ -95,6 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit code. Bad input is told in one line, exit code 2."""
     arguments = sys.argv[1:] if argv is None else argv
     parser = _parser(arguments)
+    if not arguments:
+        parser.error(f"give a command: {', '.join(COMMANDS)} (tokometer --help says more)")
     given, stray = parser.parse_known_args(arguments)
     flags = vars(given)
     command = COMMANDS[flags.pop("command")]
@@ -130,6 +154,8 @@ def _no_such(stray: Sequence[str], settings: Sequence[Setting]) -> str:
     """What to say of arguments that the command does not have."""
     flag = next((argument for argument in stray if argument.startswith("-")), None)
     if flag is None:
+        if URL.match(stray[0]) and any(setting.flag == "--upstream" for setting in settings):
+            return "a URL alone says nothing: write --upstream before it"  # it may hold a key
         return f"{stray[0]}: no such argument: leave it out"
     name = flag.split("=")[0]
     return f"flag {name}: {unknown(name, [setting.flag for setting in settings])}"

@@ -224,6 +224,9 @@ class Client:
             linger = struct.pack("ii", 1, 0)
             sock = self._transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            if self._transport.get_extra_info("ssl_object") is not None:
+                self._transport.abort()  # in order it would say goodbye, as behind a whole answer
+                return
         self._transport.close()  # after what is written; a client that takes nothing shall not
         asyncio.get_running_loop().call_later(_CUT_SECONDS, self._transport.abort)  # hold it open
 

@@ -5,7 +5,6 @@ Flags come before `TOKOMETER_*` variables, those before the TOML file, that befo
 
 import math
 import os
-import ssl
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
@@ -13,7 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from proxy.address import EXAMPLE, Upstream
+from proxy import tls
+from proxy.address import EXAMPLE, UNIX, Upstream
+from proxy.credentials import read_token
 from proxy.settings import (
     Setting,
     SettingError,
@@ -51,17 +52,48 @@ class Config:
         parse=_default_upstream,
         help=f"inference server to stand in front of, such as {EXAMPLE}",
     )
-    host: str = setting("127.0.0.1", help="address to take requests on; 0.0.0.0 is all of IPv4")
+    host: str = setting(
+        "127.0.0.1",
+        help="address to take requests on; 0.0.0.0 is all of IPv4, unix:/path a Unix socket",
+    )
     port: int = setting(8080, least=0, most=65535, help="port to take requests on; 0: a free one")
-    admin_host: str = setting("127.0.0.1", help="address of metrics and health checks")
+    admin_host: str = setting(
+        "127.0.0.1", help="address of metrics and health checks, or unix:/path"
+    )
     admin_port: int = setting(9464, least=0, most=65535, help="their port; 0: a free one")
     workers: int = setting(1, least=1, most=256, help="processes that carry traffic")
+    reuse_port: bool = setting(
+        False,
+        help="start beside another tokometer on the same ports, which is then told to stop: "
+        "both must have this",
+    )
+    tls_cert: str | None = setting(
+        None,
+        unit="path",
+        help="PEM file of the certificate to show to clients, with its chain",
+    )
+    tls_key: str | None = setting(None, unit="path", help="PEM file of its key, not encrypted")
+    client_ca: str | None = setting(
+        None, unit="path", help="PEM file of the authorities that must vouch for clients"
+    )
+    admin_token_file: str | None = setting(
+        None,
+        unit="path",
+        help="file with a token that who reads metrics must bring, as bearer or password",
+    )
     preserve_host: bool = setting(False, help="send the client's Host header on to the upstream")
     upstream_ca: str | None = setting(
         None,
         unit="path",
         shown="those of the system",
         help="PEM file of the authorities that vouch for https upstreams",
+    )
+    upstream_cert: str | None = setting(
+        None, unit="path", help="PEM file of the certificate to show to https upstreams"
+    )
+    upstream_key: str | None = setting(None, unit="path", help="PEM file of its key, not encrypted")
+    upstream_insecure: bool = setting(
+        False, help="believe every https upstream, whoever it is: for tests"
     )
     connect_timeout: float = setting(
         5.0, unit="seconds", least=0.001, help="time limit on connecting to an upstream"
@@ -77,6 +109,12 @@ class Config:
         unit="seconds",
         least=0.001,
         help="time limit on the upstream's silence during an exchange",
+    )
+    client_timeout: float | None = setting(
+        30.0,
+        unit="seconds",
+        least=0.001,
+        help="time limit on the head of a request, and on a client's silence in its body",
     )
     drain_seconds: float = setting(
         60.0, unit="seconds", least=0, help="how long running streams may go on after SIGTERM"
@@ -110,12 +148,6 @@ CONFIG_FILE = Setting(
 )
 SETTINGS = settings_of(Config)
 FLAGS = [CONFIG_FILE, *SETTINGS]
-    client_timeout: float | None = setting(
-        30.0,
-        unit="seconds",
-        least=0.001,
-        help="time limit on the head of a request, and on a client's silence in its body",
-    )
 
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
@@ -131,8 +163,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
         buckets = _buckets(content.pop("buckets", {}), path)
         values = from_file(SETTINGS, content, path) | values
     upstreams = arranged(values.pop("upstreams", ()) + tables)
-    _check_files(values)
-    return Config(upstreams=upstreams, buckets=buckets, **values)
+    return _check(Config(upstreams=upstreams, buckets=buckets, **values))
 
 
 def check_loop(config: Config) -> None:
@@ -143,7 +174,11 @@ def check_loop(config: Config) -> None:
     """
     ours = {config.host, "127.0.0.1", "localhost", "::1"}
     for upstream in config.upstreams:
-        if upstream.port == config.port and upstream.host in ours:
+        if upstream.socket or config.host.startswith(UNIX):
+            itself = upstream.url == config.host
+        else:
+            itself = upstream.port == config.port and upstream.host in ours
+        if itself:
             raise SettingError(
                 f"upstream: {upstream.url} is where this proxy listens itself: give the engine's "
                 "address, or choose another port with --port"
@@ -154,9 +189,13 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise SettingError(f"cannot read the settings in {path}: {error.strerror}") from None
+        raise SettingError(
+            f"config: cannot read {path} ({error.strerror}): give a TOML file with --config"
+        ) from None
     except ValueError as error:
-        raise SettingError(f"{path} is not TOML: {error}") from None
+        raise SettingError(
+            f"config: {path} is not TOML ({error}): mend it there, or give another with --config"
+        ) from None
 
 
 def _upstreams(tables: object, path: Path) -> tuple[Upstream, ...]:
@@ -211,18 +250,34 @@ def _bounds(raw: object, source: str) -> tuple[float, ...]:
     return tuple(float(number) for number in numbers)
 
 
-def _check_files(values: Mapping[str, Any]) -> None:
-    """Tells of an unusable file now, not when a process that needs it starts."""
-    authorities, log = values.get("upstream_ca"), values.get("log_requests")
-    if authorities is not None:
-        try:
-            ssl.create_default_context(cafile=authorities)
-        except OSError as error:
-            problem = "no certificate in it" if isinstance(error, ssl.SSLError) else error.strerror
-            raise SettingError(f"upstream_ca: cannot use {authorities}: {problem}") from None
+def _meet(config: Config) -> bool:
+    """Whether both listeners would be in one place."""
+    hosts = config.host, config.admin_host
+    if any(host.startswith(UNIX) for host in hosts):
+        return hosts[0] == hosts[1]
+    everywhere = "0.0.0.0" in hosts or "::" in hosts
+    return config.port == config.admin_port != 0 and (hosts[0] == hosts[1] or everywhere)
+
+
+def _check(config: Config) -> Config:
+    """Tells of what cannot be used now, not when a process that needs it starts."""
+    if _meet(config):
+        raise SettingError(
+            "port and admin_port are the same: give them different numbers, with --port or "
+            "--admin-port (Unix sockets: different paths)"
+        )
+    tls.check(config.tls_cert, config.tls_key, config.client_ca)
+    tls.check_upstream(
+        config.upstream_ca, config.upstream_cert, config.upstream_key, config.upstream_insecure
+    )
+    if config.admin_token_file is not None:
+        read_token(config.admin_token_file)
+    log = config.log_requests
     if log not in (None, "-"):
         written = Path(log) if Path(log).exists() else Path(log).parent
         if Path(log).is_dir() or not os.access(written, os.W_OK):
             raise SettingError(
-                f"log_requests: cannot write {log}: give a file in a writable folder"
+                f"log_requests: cannot write {log}: give a file in a writable folder with "
+                "--log-requests"
             )
+    return config

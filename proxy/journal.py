@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from proxy.channel import End, Refused
+from proxy.notices import say
 
 STDOUT = "-"
 # What is told of an end as it is.
@@ -60,7 +61,7 @@ class Journal:
         write: Callable[[int, bytes], int] = os.write,
     ) -> None:
         self._path = path
-        self._complain = complain or _to_stderr
+        self._complain = complain or say
         self._put = write
         self._fd = _open(path)
         self._lines: list[bytes] = []
@@ -145,7 +146,3 @@ def _open(path: str) -> int:
     if path == STDOUT:
         return sys.stdout.fileno()
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
-
-
-def _to_stderr(text: str) -> None:
-    print(f"tokometer: {text}", file=sys.stderr, flush=True)

@@ -30,6 +30,7 @@ class ClientProtocol(HttpToolsProtocol):
     cycle: Any  # the Client whose request is being read
     flow: "Flow"
     clock: Callable[[], float]
+    parting = False  # another process takes over: clients shall come anew
 
     def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
@@ -137,7 +138,8 @@ class ClientProtocol(HttpToolsProtocol):
         """
         self._deaf = True
         self.flow.resume_reading()
-        self.transport.write_eof()
+        if self.transport.can_write_eof():  # not with TLS, where the timer has to do
+            self.transport.write_eof()
         self._unset_keepalive_if_required()
         self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
@@ -185,7 +187,7 @@ class ClientProtocol(HttpToolsProtocol):
         self._fault = fault(version, self.url, headers)
         if self._fault is not None:
             raise ValueError  # which stops the parser
-        keep_alive = modern and self.parser.should_keep_alive()
+        keep_alive = modern and self.parser.should_keep_alive() and not self.parting
         self.cycle = client = Client(self, headers, fields, keep_alive, expects)
         if waiting:  # a pipelined request
             self.flow.pause_reading()
@@ -194,6 +196,11 @@ class ClientProtocol(HttpToolsProtocol):
         if self._method:
             client.method, self._method = self._method.decode("ascii"), b""
             self._start_asgi_task(client, self.app)
+
+    def part(self) -> None:
+        """Say with the next answer that the connection ends behind it, if that can be said yet."""
+        if self.cycle is not None and not self.cycle.status:
+            self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._serving = cycle

@@ -5,6 +5,8 @@ answers, errors and the seam are httpx's, so that another transport can be put i
 """
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -28,6 +30,7 @@ class Transport(httpx.AsyncBaseTransport):
         keepalive: seconds after which an idle connection is dropped.
         tls: for https; None for the system's trust.
         connected: called with the seconds that each new connection took, or None if it failed.
+        unix: path of the Unix socket that takes the place of host and port; empty for none.
     """
 
     def __init__(
@@ -36,11 +39,13 @@ class Transport(httpx.AsyncBaseTransport):
         keepalive: float,
         tls: ssl.SSLContext | None = None,
         connected: Callable[[float | None], None] = lambda seconds: None,
+        unix: str = "",
     ) -> None:
         self._clock = clock
         self._keepalive = keepalive
         self._tls = tls
         self._connected = connected
+        self._unix = unix
         self._idle: dict[Origin, list[Connection]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -84,26 +89,29 @@ class Transport(httpx.AsyncBaseTransport):
         )
 
     async def _connect(self, origin: Origin, limit: float | None) -> Connection:
-        scheme, host, port = origin
-        tls = None
-        if scheme == "https":
-            tls = self._tls = self._tls or ssl.create_default_context()
-        loop = asyncio.get_running_loop()
         began = self._clock()
         try:
             async with asyncio.timeout(limit):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self._clock), host, port, ssl=tls
-                )
-        except TimeoutError as problem:  # ours, or the system's
+                connection = await self._dial(*origin)
+        except TimeoutError:  # ours, or the system's
             self._connected(None)
-            why = f"no connection within {limit:g} s" if limit else str(problem)
+            why = f"no connection within {limit:g} s" if limit else "no connection"
             raise httpx.ConnectTimeout(why) from None
         except (OSError, ssl.SSLError, UnicodeError) as problem:
             self._connected(None)
-            raise httpx.ConnectError(str(problem)) from None
+            raise httpx.ConnectError(_reason(problem)) from None
         self._connected(self._clock() - began)
         return connection
+
+    async def _dial(self, scheme: str, host: str, port: int) -> Connection:
+        loop = asyncio.get_running_loop()
+        protocol = partial(Connection, self._clock)
+        if self._unix:
+            return (await loop.create_unix_connection(protocol, self._unix))[1]
+        tls = None
+        if scheme == "https":
+            tls = self._tls = self._tls or ssl.create_default_context()
+        return (await loop.create_connection(protocol, host, port, ssl=tls))[1]
 
     # --- the pool -------------------------------------------------------------------------------
 
@@ -148,6 +156,19 @@ class Transport(httpx.AsyncBaseTransport):
             for connection in idle:
                 connection.cut()
         self._idle.clear()
+
+
+def _reason(problem: Exception) -> str:
+    """Why there is no connection, for clients: addresses inside are not theirs to know."""
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {problem.verify_message.partition(',')[0]}"
+    if isinstance(problem, ssl.SSLError):
+        return f"TLS failed ({problem.reason or type(problem).__name__})"
+    if isinstance(problem, socket.gaierror | UnicodeError):
+        return "its name cannot be resolved"
+    if isinstance(problem, OSError) and problem.errno:
+        return os.strerror(problem.errno)
+    return "no connection"
 
 
 def _origin(request: httpx.Request) -> Origin:
