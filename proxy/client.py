@@ -27,6 +27,8 @@ _BUFFERED_BYTES = 64 << 10
 # Up to here copying a chunk into its framing is cheaper than a write of several parts.
 _COPY_BYTES = 16 << 10
 _CUT_SECONDS = 5.0
+# Not every server says that a body may come (RFC 9110, 10.1.1); clients wait for about as long.
+_CONTINUE_SECONDS = 1.0
 
 
 class Client:
@@ -39,6 +41,7 @@ class Client:
         arrived: when the last byte of the body had arrived, seconds of the clock; 0 before.
         gone: the client closed the connection before the answer was complete.
         status: of the answer; 0 until it has begun.
+        offer: the other protocols that the upstream may take up; empty for none.
         refused: what the listener answered itself, in the middle of the request.
     """
 
@@ -62,6 +65,7 @@ class Client:
         self.arrived = 0.0
         self.gone = False
         self.status = 0
+        self.offer = b""
         self.refused: Failure | None = None
         self.full: Callable[[], None] | None = None
         self.free: Callable[[], None] | None = None
@@ -73,6 +77,8 @@ class Client:
         self.disconnected = False
 
         self._begun = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._deferred = False  # whoever answers says whether the body shall come
         self._pieces: list[bytes] = []
         self._buffered = 0
         self._reader: asyncio.Future[None] | None = None
@@ -123,23 +129,42 @@ class Client:
     async def _more(self) -> None:
         if self.gone:
             raise asyncio.CancelledError
-        if self._expects and not self.gone:
-            self._expects = False
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if not self._deferred:
+            self._proceed()
         self._flow.resume_reading()
-        loop = asyncio.get_running_loop()
-        self._reader = loop.create_future()
-        patience = self._protocol.patience
-        timer = loop.call_later(patience, self._late) if patience is not None else None
+        self._reader = asyncio.get_running_loop().create_future()
+        self._arm()
         try:
             await self._reader
         finally:
-            if timer is not None:
-                timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _arm(self) -> None:
+        loop, patience = asyncio.get_running_loop(), self._protocol.patience
+        if self._expects:
+            self._timer = loop.call_later(_CONTINUE_SECONDS, self._unsaid)
+        elif patience is not None:
+            self._timer = loop.call_later(patience, self._late)
+
+    def _proceed(self) -> None:
+        """Have the client send its body."""
+        if self._expects and not self.gone:
+            self._expects = False
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _unsaid(self) -> None:
+        self._proceed()  # if the upstream has not
+        self._arm()
 
     def _late(self) -> None:
         if not self.status and not self.gone:  # who is answered may well take its time
             self._protocol.body_is_late()
+
+    def defer(self) -> bool:
+        """Leave it to the upstream to say `100 Continue`; True if the client waits for that."""
+        self._deferred = True
+        return self._expects
 
     def take(self, data: bytes) -> None:
         """A piece of the body has come."""
@@ -159,6 +184,27 @@ class Client:
             self._reader.set_result(None)
 
     # --- the answer -----------------------------------------------------------------------------
+
+    def inform(self, status: int, reason: bytes, headers: list[Pair]) -> None:
+        """Send an interim answer, if the client can have use for it."""
+        if self.http10 or self.gone or self.status:
+            return
+        if status == 100:
+            self._proceed()  # unless it did not ask, or was told
+            return
+        self._transport.write(head(status, reason, headers))
+
+    def switch(self, reason: bytes, headers: list[Pair]) -> asyncio.Transport:
+        """Another protocol begins: the transport is the caller's from now on."""
+        self.status = 101
+        self._transport.write(head(101, reason, headers))
+        self._flow.resume_reading()
+        return self._transport
+
+    def lost(self, problem: Exception | None) -> None:
+        """The connection that spoke another protocol is gone."""
+        self.response_complete = True
+        self._protocol.connection_lost(problem)
 
     def start(self, status: int, reason: bytes, headers: list[Pair]) -> None:
         """Send the head of the answer."""

@@ -62,6 +62,8 @@ class Connection(asyncio.Protocol):
         self._framed = False
         self._interim = False
         self._surplus = False
+        self._switched = False  # to another protocol, of which
+        self._beyond = b""  # this has come
         self._barren = 0  # bytes since the last one of the body
         self._fault = ""  # what is wrong with the head, though it can be parsed
         self._chunk_over = False  # the last thing that the parser saw was the end of a chunk
@@ -101,6 +103,10 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
             self.keep = False
+            if self._switched and not self._fault:
+                self._beyond += data[problem.args[0] :] if not self._beyond else data
+                self.pause_reading()
+                return
             self._deliver(answer, at)
             if not self._ended:  # or else the answer was whole, and this came behind it
                 self._fail(_invalid(self._fault or str(problem)))
@@ -182,15 +188,18 @@ class Connection(asyncio.Protocol):
         if self._surplus:
             return
         self.status = self._parser.get_status_code()
+        self._switched = self.status == 101
         if self.status < 100:
             self._fault = "no such status"
+        if self._switched and not self._may_switch():
+            self._fault = "a switch to another protocol that was not offered"
         if self._parser.get_http_version() not in ("1.1", "1.0"):
             self._fault = "another version of HTTP"
         if self._fault:
             raise ValueError  # which stops the parser
         if not _VISIBLE.fullmatch(self.reason):
             self.reason = b""
-        if 100 <= self.status < 200:
+        if 100 <= self.status < 200 and not self._switched:
             self._interim = True
             return
         self._started = True
@@ -202,6 +211,10 @@ class Connection(asyncio.Protocol):
             self._head.set_result(None)
         if self._headless:
             self._framed = self._ended = True
+
+    def _may_switch(self) -> bool:
+        offered = self._answer is not None and self._answer.switches
+        return offered and any(name.lower() == b"upgrade" for name, _ in self.headers)
 
     def on_chunk_header(self) -> None:
         self._chunk_over = False
@@ -217,10 +230,12 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._interim:
+            if self._answer is not None and self._answer.inform is not None:
+                self._answer.inform(self.status, self.reason, self.headers.copy())
             self._interim = self._framed = False
             self.headers.clear()
             self.reason = b""
-        elif not self._surplus:
+        elif not self._surplus and not self._switched:
             self._ended = True
 
     # --- the exchange's side --------------------------------------------------------------------
@@ -256,6 +271,20 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and not self.lost:
             self._active = self._clock()
             self._transport.write(data)
+
+    def detach(self) -> tuple[asyncio.Transport, bytes]:
+        """Behind a 101: the transport, which is the caller's from now on, and what has come.
+
+        Raises: httpx.ReadError if the connection is lost.
+        """
+        if self._transport is None or self.lost:
+            raise _closed(None)
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        self.resume_reading()
+        transport, self._transport = self._transport, None
+        return transport, self._beyond
 
     async def drain(self) -> None:
         """Wait until the socket takes bytes again."""

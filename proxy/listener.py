@@ -4,33 +4,33 @@ uvicorn accepts, parses, keeps connections and shuts down.
 """
 
 import asyncio
-import select
 from collections.abc import Callable
 from typing import Any
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from proxy import errors
 from proxy.admission import MAX_HEAD_BYTES, METHOD, fault
 from proxy.client import Client, head
 from proxy.errors import Failure
+from proxy.flow import Flow
 from proxy.headers import Fields, Pair
 from proxy.probes import probe
 
 _LINGER_SECONDS = 5.0
-_LOOK_SECONDS = 0.1
 
 
 class ClientProtocol(HttpToolsProtocol):
     """uvicorn's protocol, calling the application with a `Client`."""
 
     cycle: Any  # the Client whose request is being read
-    flow: "Flow"
+    flow: Flow
     clock: Callable[[], float]
+    refused: Callable[[Failure], None]  # a request was refused before anybody saw it
     parting = False  # another process takes over: clients shall come anew
+    patience: float | None  # seconds for the head of a request, and for a client silent in its body
 
     def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
@@ -42,11 +42,11 @@ class ClientProtocol(HttpToolsProtocol):
         self._head_bytes = 0  # in reads before this one
         self._deaf = False  # nothing that comes is read any more
         self._repeating = False
+        self._method = b""  # one that the parser does not know
+        self._fault: Failure | None = None
         self._serving: Client | None = None  # the one that is being answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._method = b""  # one that the parser does not know
-        self._fault: Failure | None = None
         super().connection_made(transport)
         self.flow = Flow(transport)
         probe(transport)
@@ -64,23 +64,24 @@ class ClientProtocol(HttpToolsProtocol):
         """Have the parser read; what it did not take for HTTP."""
         if self._in_head:
             self._head_bytes += len(data)
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
         before = self.cycle
         between = before is None or before.arrived
-            self._decline_upgrade()
-            return data[upgrade.args[0] :]
+        try:
+            self.parser.feed_data(data)
         except httptools.HttpParserInvalidMethodError:
             if not between or self._head_bytes or self.cycle is not before:
                 raise
             return self._stand_in(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
+            if not rest and self._is_for_upstream(self.cycle):
+                self._offer_upgrade(self.cycle)
+            else:
+                self._decline_upgrade()
+            return rest
         if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
             self._refuse(errors.HEAD_TOO_LARGE)
         return b""
-
-    def _decline_upgrade(self) -> None:
-        """Go on in HTTP/1.1, which every server may do (RFC 9110, 7.8).
 
     def _stand_in(self, data: bytes) -> bytes:
         """A request whose method the parser does not know, with one that it knows.
@@ -93,6 +94,23 @@ class ClientProtocol(HttpToolsProtocol):
         self._method = found[1]
         self.parser = httptools.HttpRequestParser(self)
         return b"POST" + data[found.end(1) :]
+
+    def _is_for_upstream(self, client: Client) -> bool:
+        """Whether the upstream may take up the other protocol that is offered."""
+        bodies = client.fields.names() & {b"content-length", b"transfer-encoding"}
+        if bodies or client.http10 or client.method == "CONNECT" or client is not self._serving:
+            return False
+        offered = client.fields[b"upgrade"].lower().split(",")
+        return not any(one.strip().startswith(("h2c", "http/", "tls/")) for one in offered)
+
+    def _offer_upgrade(self, client: Client) -> None:
+        """Nothing is read until the upstream has said what comes next."""
+        client.offer = client.fields[b"upgrade"].encode("latin-1")
+        self.parser = httptools.HttpRequestParser(self)
+        self.flow.pause_reading()
+
+    def _decline_upgrade(self) -> None:
+        """Go on in HTTP/1.1, which every server may do (RFC 9110, 7.8).
 
         The parser takes the request's body for the other protocol's: a new one has to read it.
         """
@@ -119,16 +137,16 @@ class ClientProtocol(HttpToolsProtocol):
             if self.cycle.arrived:
                 self.cycle.keep_alive = False  # what it asked before is still answered
                 return
+            serving.refused = failure
             serving.leave()
             if serving.status or serving is not self.cycle:
                 serving.cut()
-            serving.refused = failure
                 return
+        else:
+            self.refused(failure)
         headers, body = failure.answer()
         headers.append((b"Connection", b"close"))
         self.transport.write(head(failure.status, b"", headers) + body)
-        else:
-            self.refused(failure)
         self.linger()
 
     def linger(self) -> None:
@@ -155,10 +173,6 @@ class ClientProtocol(HttpToolsProtocol):
         if self._serving is None or self._serving.response_complete:
             super().timeout_keep_alive_handler()
 
-    def on_message_begin(self) -> None:
-        self._await(self.patience, self._head_is_late)
-        self._in_head = True
-        self._head_bytes = 0
     def _head_is_late(self) -> None:
         if self._serving is None or self._serving.response_complete:
             self._refuse(errors.SLOW)
@@ -167,6 +181,10 @@ class ClientProtocol(HttpToolsProtocol):
         """The client has been silent for too long in the middle of its request."""
         self._refuse(errors.SLOW)
 
+    def on_message_begin(self) -> None:
+        self._await(self.patience, self._head_is_late)
+        self._in_head = True
+        self._head_bytes = 0
         self.url = b""
         self.pairs = []
 
@@ -179,22 +197,22 @@ class ClientProtocol(HttpToolsProtocol):
         headers, self.pairs = self.pairs, []  # what comes behind the body are not headers
         if self._repeating:
             return
-        waiting = self.cycle is not None and not self.cycle.response_complete
-        fields = Fields(headers)
-        modern = version != "1.0"
-        expects = modern and fields[b"expect"].lower() == "100-continue"
         version = self.parser.get_http_version()
         self._fault = fault(version, self.url, headers)
         if self._fault is not None:
             raise ValueError  # which stops the parser
+        waiting = self.cycle is not None and not self.cycle.response_complete
+        fields = Fields(headers)
+        modern = version != "1.0"
+        expects = modern and fields[b"expect"].lower() == "100-continue"
         keep_alive = modern and self.parser.should_keep_alive() and not self.parting
         self.cycle = client = Client(self, headers, fields, keep_alive, expects)
+        if self._method:
+            client.method, self._method = self._method.decode("ascii"), b""
         if waiting:  # a pipelined request
             self.flow.pause_reading()
             self.pipeline.appendleft((client, self.app))  # type: ignore[arg-type]
         else:
-        if self._method:
-            client.method, self._method = self._method.decode("ascii"), b""
             self._start_asgi_task(client, self.app)
 
     def part(self) -> None:
@@ -215,6 +233,12 @@ class ClientProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self.cycle.complete(self._at)
 
+    def on_response_complete(self) -> None:
+        """uvicorn's: the next request may be served, or awaited."""
+        super().on_response_complete()
+        if self._in_head and not self.transport.is_closing():
+            self._await(self.patience, self._head_is_late)
+
     # --- asyncio's side -------------------------------------------------------------------------
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -224,12 +248,6 @@ class ClientProtocol(HttpToolsProtocol):
         self.pipeline.clear()
         if self._serving is not None:
             self._serving.leave()
-    def on_response_complete(self) -> None:
-        """uvicorn's: the next request may be served, or awaited."""
-        super().on_response_complete()
-        if self._in_head and not self.transport.is_closing():
-            self._await(self.patience, self._head_is_late)
-
         # Each client holds its protocol: no cycles for the garbage collector.
         self.parser = self.cycle = self._serving = None  # type: ignore[assignment]
 
@@ -242,45 +260,3 @@ class ClientProtocol(HttpToolsProtocol):
         self.flow.resume_writing()
         if self._serving is not None and self._serving.free is not None:
             self._serving.free()
-
-
-class Flow(FlowControl):
-    """uvicorn's flow control; notices a client that leaves while nothing is read from it.
-
-    Nobody reads the end of a connection while reading is paused: its bytes stand before it. The
-    kernel has to be asked, which is done now and then, since pauses are rare.
-    """
-
-    # Not everywhere: what is left then are resets.
-    _EVENTS = getattr(select, "POLLRDHUP", 0)
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__(transport)
-        self._timer: asyncio.TimerHandle | None = None
-
-    def pause_reading(self) -> None:
-        super().pause_reading()
-        if self._timer is None:
-            self._arm()
-
-    def resume_reading(self) -> None:
-        super().resume_reading()
-        self.stop()
-
-    def stop(self) -> None:
-        """Look no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _arm(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
-
-    def _look(self) -> None:
-        poll = select.poll()
-        poll.register(self._transport.get_extra_info("socket").fileno(), self._EVENTS)
-        if poll.poll(0):
-            self.stop()
-            self._transport.abort()
-        else:
-            self._arm()

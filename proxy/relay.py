@@ -35,6 +35,7 @@ from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
 from proxy.routing import Way, route
 from proxy.tokens import Learning
+from proxy.tunnel import carry
 
 
 class Rules(NamedTuple):
@@ -103,6 +104,8 @@ class Relay:
                 _leave(exchange, client.refused)
                 if not client.status:
                     exchange.t_end = self._clock()
+            else:  # by who lets this process end
+                exchange.error = errors.DRAINING.code
             raise
         except Exception as mistake:
             _confess(mistake)
@@ -219,6 +222,9 @@ class Relay:
         events = media_type(kind) == "text/event-stream"
         if not events or encoding not in ("", "identity"):
             withdrawal = None
+        if status == 101:
+            await self._tunnel(client, exchange, response)
+            return
         passed = to_client(headers, events)
         if withdrawal is not None:  # it will be shorter than the upstream says
             passed = [(n, v) for n, v in passed if n.lower() != b"content-length"]
@@ -237,6 +243,19 @@ class Relay:
             exchange.error = "the stream ended without its terminator"
         if withdrawal is not None and "llama.cpp" in server and meter.engine:
             self._asker.ask_no_more(exchange)  # it tells anyhow, and clients may want its timings
+
+    async def _tunnel(self, client: Client, exchange: Exchange, response: httpx.Response) -> None:
+        """The upstream took up the other protocol: bytes pass both ways until one side closes."""
+        try:
+            upstream, early = response.extensions["detach"]()
+        except httpx.TransportError as problem:
+            exchange.error = str(problem)
+            failure = errors.unreachable(exchange.upstream, exchange.error)
+            self._refuse(client, exchange, failure, Outcome.UNREACHABLE)
+            return
+        await carry(
+            client, exchange, response, upstream, early, self._clock, self._rules.idle_timeout
+        )
 
     async def _pour(
         self,

@@ -24,7 +24,9 @@ class Transport(httpx.AsyncBaseTransport):
     """A pool of connections behind httpx's transport interface.
 
     Request extensions: `method` and `target` (bytes, as they came; `target` as in httpcore),
-    `timeout` (`{"connect": seconds, "read": seconds}`, None or absent for none).
+    `timeout` (`{"connect": seconds, "read": seconds}`, None or absent for none), `inform`
+    (`answer.Inform`), `offer` (whether a 101 may come). The answer's: `reason_phrase`, `arrived`,
+    `detach` (`Connection.detach`, for behind a 101).
 
     Args:
         keepalive: seconds after which an idle connection is dropped.
@@ -68,7 +70,10 @@ class Transport(httpx.AsyncBaseTransport):
         timeout: dict[str, Any] = request.extensions.get("timeout", {})
         if connection is None:
             connection = await self._connect(origin, timeout.get("connect"))
-        answer = Answer(connection, partial(self._release, origin, connection))
+        inform, offer = (request.extensions.get(key) for key in ("inform", "offer"))
+        answer = Answer(
+            connection, partial(self._release, origin, connection), inform, switches=bool(offer)
+        )
         try:
             body = b""
             if isinstance(request.stream, httpx.ByteStream):
@@ -85,7 +90,11 @@ class Transport(httpx.AsyncBaseTransport):
             connection.status,
             headers=connection.headers,
             stream=answer,
-            extensions={"reason_phrase": connection.reason, "arrived": connection.head_at},
+            extensions={
+                "reason_phrase": connection.reason,
+                "arrived": connection.head_at,
+                "detach": connection.detach,
+            },
         )
 
     async def _connect(self, origin: Origin, limit: float | None) -> Connection:
@@ -176,6 +185,12 @@ def _origin(request: httpx.Request) -> Origin:
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
 
 
+def _method(request: httpx.Request) -> bytes:
+    """As it came: httpx makes capitals of it, though methods are told apart by their case."""
+    method: bytes = request.extensions.get("method") or request.method.encode("ascii")
+    return method
+
+
 def _head(request: httpx.Request) -> bytes:
     target = request.extensions.get("target", request.url.raw_path)
     lines = [b"%b %b HTTP/1.1\r\n" % (_method(request), target)]
@@ -194,9 +209,3 @@ async def _upload(request: httpx.Request, connection: Connection) -> None:
             await connection.drain()
     if chunked:
         connection.write(b"0\r\n\r\n")
-def _method(request: httpx.Request) -> bytes:
-    """As it came: httpx makes capitals of it, though methods are told apart by their case."""
-    method: bytes = request.extensions.get("method") or request.method.encode("ascii")
-    return method
-
-

@@ -185,10 +185,12 @@ def test_log_says_why_an_exchange_failed() -> None:
 
 def test_what_went_well_has_no_error() -> None:
     async def main() -> None:
-        async with answering(sized(b"{}", status=b"429 No")) as upstream:
-            async with proxying(upstream.port) as proxy:
-                await (await proxy.client()).ask(post(b"/v1/chat/completions", b"{}"))
-                assert "error" not in await proxy.records.end()
+        async with (
+            answering(sized(b"{}", status=b"429 No")) as upstream,
+            proxying(upstream.port) as proxy,
+        ):
+            await (await proxy.client()).ask(post(b"/v1/chat/completions", b"{}"))
+            assert "error" not in await proxy.records.end()
 
     play(main)
 
