@@ -40,6 +40,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.made_at = clock()
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._paused = False

@@ -5,6 +5,8 @@ answers, errors and the seam are httpx's, so that another transport can be put i
 """
 
 import asyncio
+import errno
+import ipaddress
 import os
 import socket
 import ssl
@@ -16,6 +18,12 @@ import httpx
 
 from proxy.answer import Answer
 from proxy.connection import Clock, Connection, StaleConnection
+from proxy.dialing import dial
+
+# Errors that are no fault of the upstream's.
+_OURS = (errno.EMFILE, errno.ENFILE)
+# Names may stand for other addresses by then; a busy connection would never see it.
+_MAX_AGE_SECONDS = 300.0
 
 Origin = tuple[str, str, int]  # scheme, host, port
 
@@ -107,7 +115,8 @@ class Transport(httpx.AsyncBaseTransport):
             why = f"no connection within {limit:g} s" if limit else "no connection"
             raise httpx.ConnectTimeout(why) from None
         except (OSError, ssl.SSLError, UnicodeError) as problem:
-            self._connected(None)
+            if getattr(problem, "errno", None) not in _OURS:
+                self._connected(None)
             raise httpx.ConnectError(_reason(problem)) from None
         self._connected(self._clock() - began)
         return connection
@@ -120,7 +129,16 @@ class Transport(httpx.AsyncBaseTransport):
         tls = None
         if scheme == "https":
             tls = self._tls = self._tls or ssl.create_default_context()
-        return (await loop.create_connection(protocol, host, port, ssl=tls))[1]
+        if _is_address(host):
+            return (await loop.create_connection(protocol, host, port, ssl=tls))[1]
+        sock = await dial(host, port)
+        name = host if tls else None
+        try:
+            made = await loop.create_connection(protocol, sock=sock, ssl=tls, server_hostname=name)
+        except BaseException:
+            sock.close()
+            raise
+        return made[1]
 
     # --- the pool -------------------------------------------------------------------------------
 
@@ -138,6 +156,9 @@ class Transport(httpx.AsyncBaseTransport):
         if not connection.rest():
             return
         connection.idle_since = self._clock()
+        if connection.idle_since - connection.made_at > _MAX_AGE_SECONDS:
+            connection.cut()
+            return
         self._idle.setdefault(origin, []).append(connection)
         if self._sweeper is None:
             self._sweep_in(self._keepalive)
@@ -167,8 +188,17 @@ class Transport(httpx.AsyncBaseTransport):
         self._idle.clear()
 
 
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
+
 def _reason(problem: Exception) -> str:
     """Why there is no connection, for clients: addresses inside are not theirs to know."""
+    if getattr(problem, "errno", None) in _OURS:
+        return "this proxy has no descriptors left: raise its limit (ulimit -n)"
     if isinstance(problem, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {problem.verify_message.partition(',')[0]}"
     if isinstance(problem, ssl.SSLError):
