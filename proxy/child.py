@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from setproctitle import setproctitle
 
-from proxy.notices import say, trace
+from proxy.notices import hush, say, trace
 from proxy.settings import SettingError
 
 BAD_INPUT = 2
@@ -83,6 +83,7 @@ def _child(
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         lifeline.let_go()
         setproctitle(f"tokometer: {name}")
+        hush()
         code = _outcome(name, run)
         sys.stdout.flush()
         sys.stderr.flush()

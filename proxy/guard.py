@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from proxy.credentials import read_token, shows
-from proxy.notices import say
+from proxy.notices import place, say
 from proxy.settings import SettingError
 
 # For load balancers and container runtimes, which have no token; they tell one word.
@@ -44,14 +44,18 @@ class Guard:
         """The application behind this guard."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            refusal = None
-            if scope["type"] == "http" and scope["path"] not in _OPEN:
-                refusal = self._refusal(Headers(scope=scope))
-            await (refusal or app)(scope, receive, send)
+            try:
+                await (self._refusal(scope) or app)(scope, receive, send)
+            except Exception as error:  # the server answers 500, and has no words for it
+                say(f"{place(error)} in the admin listener, please report")
+                raise
 
         return guarded
 
-    def _refusal(self, headers: Headers) -> PlainTextResponse | None:
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        if scope["type"] != "http" or scope["path"] in _OPEN:
+            return None
+        headers = Headers(scope=scope)
         if self._token is not None:
             if shows(headers.get("authorization", "").encode("latin-1"), self._token):
                 return None

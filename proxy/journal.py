@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from proxy.channel import End, Refused
-from proxy.notices import say
+from proxy.notices import place, say
 
 STDOUT = "-"
 # What is told of an end as it is.
@@ -109,7 +109,10 @@ class Journal:
 
     def _work(self) -> None:
         for order in iter(self._orders.get, None):
-            order()
+            try:
+                order()
+            except Exception as mistake:  # ours; the next lines are written all the same
+                self._complain(f"request log {self._path}: {place(mistake)}, please report")
         if self._path != STDOUT:
             os.close(self._fd)
 

@@ -7,6 +7,7 @@ import contextlib
 import os
 import select
 import sys
+import threading
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +34,17 @@ def report(_: object, context: Mapping[str, Any]) -> None:
     error = context.get("exception")
     what = place(error) if isinstance(error, BaseException) else "an event loop's complaint"
     say(f"{what}, please report")
+
+
+def hush() -> None:
+    """Python's own last words of threads and finalizers quote, too: from now on as `say` does."""
+    threading.excepthook = lambda what: _last(what.exc_value)
+    sys.unraisablehook = lambda what: _last(what.exc_value)
+
+
+def _last(error: BaseException | None) -> None:
+    if error is not None:
+        say(f"{place(error)}, please report")
 
 
 def place(error: BaseException) -> str:

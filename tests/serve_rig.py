@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -74,18 +74,24 @@ def engine() -> Iterator[Upstream]:
 class Proxy:
     """`tokometer serve`."""
 
-    def __init__(self, *arguments: str, **of_process: Any) -> None:
+    def __init__(
+        self, *arguments: str, program: Sequence[str] = ("-m", "proxy"), **of_process: Any
+    ) -> None:
+        settings = ["serve", "--port=0", "--admin-port=0", *arguments]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "proxy", "serve", "--port=0", "--admin-port=0", *arguments],
-            stderr=subprocess.PIPE,
+            [sys.executable, *program, *settings],
             bufsize=0,
-            **of_process,
+            **{"stderr": subprocess.PIPE, **of_process},
         )
 
     def ready(self) -> "Proxy":
-        ports = re.findall(r"127\.0\.0\.1:(\d+)", self.line())
-        self.port, self.admin_port = int(ports[0]), int(ports[-1])
+        self.ports(self.line())
         return self
+
+    def ports(self, greeting: str) -> None:
+        """Learn them from what it said."""
+        found = re.findall(r"127\.0\.0\.1:(\d+)", greeting)
+        self.port, self.admin_port = int(found[0]), int(found[-1])
 
     def line(self) -> str:
         """The next line on standard error, empty after the last one."""
@@ -128,7 +134,10 @@ class Proxy:
 
 @contextlib.contextmanager
 def serving(*arguments: str, **of_process: Any) -> Iterator[Proxy]:
-    """It runs until the end of the context; `of_process` goes to `subprocess.Popen`."""
+    """It runs until the end of the context.
+
+    `of_process`: `program` (arguments of Python), and what `subprocess.Popen` takes.
+    """
     one = Proxy(*arguments, **of_process)
     try:
         yield one

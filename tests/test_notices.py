@@ -48,6 +48,21 @@ def test_what_an_event_loop_complains_of_is_not_quoted(capfd: pytest.CaptureFixt
     assert second == "tokometer: an event loop's complaint, please report"
 
 
+def test_pythons_own_last_words_do_not_quote_either() -> None:
+    script = (
+        "import threading; from proxy.notices import hush; hush()\n"
+        "def broken(): raise ValueError('sk-secret')\n"
+        "class Held:\n"
+        "    def __del__(self): broken()\n"
+        "thread = threading.Thread(target=broken); thread.start(); thread.join()\n"
+        "held = Held(); del held\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30
+    )
+    assert done.stderr == "tokometer: ValueError in <string>:2, please report\n" * 2
+
+
 @pytest.mark.parametrize("broken", ["os.close(2)", "sys.stderr = None", "sys.stderr.close()"])
 def test_no_standard_error_is_no_failure(broken: str) -> None:
     script = f"import os, sys; from proxy.notices import say; {broken}; say('x'); os._exit(7)"

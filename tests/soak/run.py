@@ -34,8 +34,7 @@ class Report:
     counted: int
     lines: int
     sent: Counter[str]
-    before: dict[str, Level]
-    after: dict[str, Level]
+    levels: list[dict[str, Level]]  # of the processes by title, early and then part by part
     problems: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -58,13 +57,17 @@ class Report:
                 "|---|---|",
                 *rows,
                 "",
-                "| process | KiB early | KiB at the end | descriptors early | at the end |",
-                "|---|---|---|---|---|",
+                "| process | resident KiB, early and then part by part | descriptors |",
+                "|---|---|---|",
                 *levels,
                 "",
                 *(self.problems or ["Nothing is missing, nothing is left."]),
             ]
         )
+
+
+def _each(levels: list[dict[str, Level]], title: str, what: str) -> str:
+    return ", ".join(f"{getattr(level[title], what):,}" for level in levels if title in level)
 
 
 def soak(exchanges: int, warm: int, seed: int = 1) -> Report:
@@ -112,15 +115,13 @@ class Run:
     async def play(self, exchanges: int, warm: int) -> Report:
         """All of it."""
         began = time.monotonic()
-        before = after = await self._some(warm)
+        levels = [await self._some(warm)]
         for start in range(warm, exchanges, PART):
-            after = await self._some(min(PART, exchanges - start))
+            levels.append(await self._some(min(PART, exchanges - start)))
         seconds = time.monotonic() - began
         counted = int(self._proxy.scrape().total("tokometer_requests_total"))
         sent = sum((guest.sent for guest in self._guests), Counter())
-        report = Report(
-            self._accounts.sent, seconds, counted, self._accounts.told, sent, before, after
-        )
+        report = Report(self._accounts.sent, seconds, counted, self._accounts.told, sent, levels)
         report.problems += self._problems(report)
         return report
 
@@ -156,8 +157,8 @@ class Run:
                 f"{report.exchanges} sent, {report.counted} counted, {report.lines} lines; "
                 f"missing: {', '.join(missing[:5])}"
             )
-        for title, old in report.before.items():
-            new = report.after.get(title)
+        for title, old in report.levels[0].items():
+            new = report.levels[-1].get(title)
             if new is None:
                 yield f"{title} is gone"
             elif new.descriptors > old.descriptors:
