@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help setup demo test lint format bench bench-core real clean
+.PHONY: help setup demo test lint format bench bench-core soak real clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -46,6 +46,9 @@ bench: .venv/testing ## benchmarks (not part of make test)
 
 bench-core: .venv/testing ## what framing, formats and the meter cost, ns an event
 	$(BIN)/python -m tests.bench core $(ARGS)
+
+soak: .venv/testing ## 200,000 exchanges, a fault in every third: minutes; ARGS="--exchanges 50000"
+	$(BIN)/python -m tests.soak $(ARGS)
 
 real: .venv/testing ## in front of a real engine: ENGINE=vllm (default) or ENGINE=llamacpp
 	ENGINE=$(or $(ENGINE),vllm) $(BIN)/python tests/real/run.py $(ARGS)

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 EXAMPLE = "http://127.0.0.1:8000"
+UNIX = "unix:"
 NAME = re.compile(r"[a-z0-9_-]+")
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?")
 VISIBLE = re.compile(r"[!-~]+")
 DEFAULT_PORTS = {"http": 80, "https": 443}
+PASSING = ".new"  # behind a Unix socket's path until it listens
+LONGEST_PATH = 103 - len(PASSING)  # bytes, on every system
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Upstream:
 
     `host` is a name or an address (IPv6 without brackets). `base`, empty or `/like/this`, is put
     before the path of each request. `prefix` is `/` or `/like/this`: it takes that path itself
-    and all below it, and is stripped.
+    and all below it, and is stripped. `socket` is the path of a Unix socket, empty for TCP.
     """
 
     name: str
@@ -27,6 +30,7 @@ class Upstream:
     port: int
     base: str = ""
     prefix: str = "/"
+    socket: str = ""
 
     @classmethod
     def parse(cls, name: str, url: str, prefix: str = "/") -> "Upstream":
@@ -35,10 +39,12 @@ class Upstream:
             raise ValueError(f"{name!r} will not do as a name: use a-z, 0-9, _ and -")
         if not re.fullmatch(r"(/[!-~]*)", prefix) or re.search(r"[?#]|//", prefix):
             raise ValueError(f"prefix {prefix!r} will not do: give a path such as /{name}")
+        prefix = prefix.rstrip("/") or "/"
+        if url.startswith(UNIX):
+            return cls(name, "http", "localhost", 80, "", prefix, unix_path(url))
         parts, port = _split(url)
         host = parts.hostname or ""
-        base = parts.path.rstrip("/")
-        return cls(name, parts.scheme, host, port, base, prefix.rstrip("/") or "/")
+        return cls(name, parts.scheme, host, port, parts.path.rstrip("/"), prefix)
 
     @property
     def authority(self) -> str:
@@ -47,28 +53,45 @@ class Upstream:
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
+    def origin(self) -> str:
+        """Scheme and authority as requests to it name them."""
+        return f"{self.scheme}://{self.authority}"
+
+    @property
     def url(self) -> str:
-        """Without a slash at its end."""
-        return f"{self.scheme}://{self.authority}{self.base}"
+        """As in the settings, without a slash at its end."""
+        return f"{UNIX}{self.socket}" if self.socket else f"{self.origin}{self.base}"
+
+
+def unix_path(address: str) -> str:
+    """The path in `unix:/path` (or `unix:///path`). Raises ValueError with what to give."""
+    path = address.removeprefix(UNIX)
+    if path.startswith("///"):
+        path = path[2:]
+    if not path.startswith("/") or path.startswith("//") or "\0" in path:
+        raise ValueError("a Unix socket needs its whole path: give unix:/run/engine.sock")
+    if len(path.encode(errors="replace")) > LONGEST_PATH:
+        raise ValueError(f"a Unix socket's path has at most {LONGEST_PATH} bytes: give a shorter")
+    return path
 
 
 def _split(url: str) -> tuple[SplitResult, int]:
-    """A URL's parts and its port. The URL is not quoted in errors where it may hold a password."""
+    """A URL's parts and its port. Errors never quote the URL: keys stand in all parts of URLs."""
     if not VISIBLE.fullmatch(url):
         raise ValueError(f"give a URL of plain ASCII without spaces, such as {EXAMPLE}")
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise ValueError(f"not a URL ({error}): give one such as {EXAMPLE}") from None
+    except ValueError:  # its text quotes what it does not like
+        raise ValueError(f"not a URL: give one such as {EXAMPLE}") from None
     if "@" in parts.netloc:
         raise ValueError("leave user and password out of the URL: clients send their own keys")
     if parts.scheme not in DEFAULT_PORTS:
-        raise ValueError(f"{url!r} will not do: give a URL with http:// or https://")
+        raise ValueError("no such kind of URL: give one with http://, https:// or unix:/")
     if parts.query or parts.fragment or url[-1] in "?#":
-        raise ValueError(f"{url!r} will not do: leave out ? and # and what follows")
+        raise ValueError("leave out ? and # and what follows: queries are the clients'")
     if not _is_host(parts.hostname or "") or port == 0:
-        raise ValueError(f"{url!r} has no usable host and port: give a URL such as {EXAMPLE}")
+        raise ValueError(f"no usable host and port in the URL: give one such as {EXAMPLE}")
     return parts, port or DEFAULT_PORTS[parts.scheme]
 
 

@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol
 
 import httpx
 
+from proxy.headers import Pair
+
 # Takes bytes of a body, their arrival, and the same bytes in HTTP's chunked framing where they
 # came as just one such chunk.
 Sink = Callable[[bytes, float, bytes | None], None]
@@ -27,6 +29,10 @@ class Shortcut(NamedTuple):
 
     take: Callable[[bytes], None]
     last: Callable[[], float]
+
+
+# Takes status, reason and header pairs of an interim answer.
+Inform = Callable[[int, bytes, list[Pair]], None]
 
 
 class Source(Protocol):
@@ -52,9 +58,22 @@ class Source(Protocol):
 
 
 class Answer(httpx.AsyncByteStream):
-    """The body of an answer, with the arrival time (seconds of the clock) of every read."""
+    """The body of an answer, with the arrival time (seconds of the clock) of every read.
 
-    def __init__(self, connection: Source, release: Callable[[], None]) -> None:
+    Args:
+        inform: told of interim answers.
+        switches: another protocol was offered, which a 101 begins.
+    """
+
+    def __init__(
+        self,
+        connection: Source,
+        release: Callable[[], None],
+        inform: Inform | None = None,
+        switches: bool = False,
+    ) -> None:
+        self.inform = inform
+        self.switches = switches
         self._connection = connection
         self._release = release
         self._early: list[tuple[bytes, float]] = []

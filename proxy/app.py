@@ -1,14 +1,12 @@
 """Composition root: what a worker process and the keeper process are made of."""
 
 import asyncio
-import contextlib
 import gc
 import os
 import signal
 import socket
-import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -18,16 +16,21 @@ import uvloop
 from proxy.channel import Record
 from proxy.config import ENVIRONMENT, Config
 from proxy.descriptors import make_room
+from proxy.greeting import is_loopback
+from proxy.guard import Guard
 from proxy.keeper import Keeper
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
 from proxy.live import Follower
+from proxy.notices import report, say
 from proxy.origin import TRACEPARENT, Origins
 from proxy.relay import Relay, Rules
 from proxy.routing import Way
 from proxy.scout import Scout
 from proxy.sender import Sender
+from proxy.server import Server
 from proxy.settings import SettingError
+from proxy.tls import Certificates, connecting, listening
 from proxy.upstream import Transport
 
 _LAG_SECONDS = 0.25
@@ -39,8 +42,6 @@ _COLLECT = (20_000, 20, 200)
 _CLIENT_KEEPALIVE_SECONDS = 75
 # Where processors are scarce a chunk goes before a scrape.
 _KEEPER_NICE = 5
-# What an exchange that was cut has to say shall still arrive.
-_LAST_WORDS_SECONDS = 2.0
 
 
 def run_worker(config: Config, slot: int, listener: socket.socket, channel_path: str) -> None:
@@ -77,7 +78,8 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
             f"log_requests: cannot write {config.log_requests}: {problem.strerror}"
         ) from None
     os.nice(_KEEPER_NICE)
-    uvloop.run(keeper.serve(admin, channel))
+    guard = Guard(config.admin_token_file, is_loopback(config.admin_host))
+    uvloop.run(keeper.serve(admin, channel, guard))
 
 
 def _exporter(config: Config) -> Follower | None:
@@ -106,7 +108,13 @@ def _task_key(config: Config) -> Literal["trace_id", "task"] | None:
 
 def run_scout(config: Config, channel_path: str) -> None:
     """Probe upstreams and send canaries until SIGTERM."""
-    uvloop.run(Scout(config, channel_path, _tls(config), time.monotonic).run())
+    uvloop.run(Scout(config, channel_path, _certificates(config), time.monotonic).run())
+
+
+def _certificates(config: Config) -> Certificates:
+    """For upstreams."""
+    files = config.upstream_ca, config.upstream_cert, config.upstream_key
+    return connecting(*files, config.upstream_insecure)
 
 
 class Worker:
@@ -115,22 +123,35 @@ class Worker:
     def __init__(self, config: Config, slot: int, channel_path: str) -> None:
         self._config = config
         self._ledger = Ledger(partial(self._sender, channel_path, slot), config.stall_seconds)
-        tls = _tls(config)
+        self._slot = slot
+        self._upstreams = _certificates(config)
+        self._clients = (
+            listening(config.tls_cert, config.tls_key, config.client_ca)
+            if config.tls_cert
+            else None
+        )
         self._ways = [
             Way(
                 upstream,
                 Transport(
                     time.monotonic,
                     config.upstream_keepalive,
-                    tls if upstream.scheme == "https" else None,
+                    self._upstreams.context if upstream.scheme == "https" else None,
                     partial(self._ledger.connected, upstream.name),
+                    upstream.socket,
                 ),
             )
             for upstream in config.upstreams
         ]
         wall = time.time  # noqa: TID251  # for people, in the request log
         self._relay = Relay(self._ways, rules(config), self._ledger, time.monotonic, wall)
-        self._server = Server(_uvicorn(config, self._relay))
+        self._server = Server(
+            _uvicorn(config, self._relay),
+            self._relay,
+            self._clients.context if self._clients else None,
+            config.drain_seconds,
+            config.reuse_port,
+        )
 
     def _sender(
         self,
@@ -145,14 +166,15 @@ class Worker:
     async def run(self, listener: socket.socket) -> None:
         """Serve until `stop`."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(report)
         loop.add_signal_handler(signal.SIGTERM, self.stop)
         loop.add_signal_handler(signal.SIGINT, self.stop)
+        loop.add_signal_handler(signal.SIGQUIT, self.hurry)
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
         self._outlet.start()
         lag = Lag(loop, self._ledger.lag)
         try:
-            await self._server.serve(sockets=[listener])
-            if cut := self._server.server_state.tasks:
-                await asyncio.wait(cut, timeout=_LAST_WORDS_SECONDS)
+            await self._server.serve(listener)
         finally:
             lag.stop()
             for way in self._ways:
@@ -161,18 +183,22 @@ class Worker:
 
     def stop(self) -> None:
         """Take nothing new; end when what is running has ended."""
-        self._relay.draining = True
         self._outlet.drain()
-        self._server.should_exit = True
+        self._server.stop()
 
+    def hurry(self) -> None:
+        """Cut what is running, tell of it, and end."""
+        self._outlet.drain()
+        self._server.hurry()
 
-class Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers: it would end the process before we are done."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are the worker's."""
-        yield
+    def reload(self) -> None:
+        """Read the certificates anew; where that fails the old ones stay."""
+        for certificates in (self._clients, self._upstreams):
+            try:
+                if certificates is not None:
+                    certificates.reload()
+            except SettingError as problem:
+                say(f"worker {self._slot} keeps the certificate that it has: {problem}")
 
 
 class Lag:
@@ -209,16 +235,13 @@ def rules(config: Config) -> Rules:
     )
 
 
-def _tls(config: Config) -> ssl.SSLContext:
-    """The system's trust, and that of `--upstream-ca` where it is given."""
-    context = ssl.create_default_context()
-    if config.upstream_ca is not None:
-        context.load_verify_locations(config.upstream_ca)
-    return context
-
-
 def _uvicorn(config: Config, relay: Relay) -> uvicorn.Config:
-    protocol = type("WorkerProtocol", (ClientProtocol,), {"clock": staticmethod(time.monotonic)})
+    given = {
+        "clock": staticmethod(time.monotonic),
+        "patience": config.client_timeout,
+        "refused": staticmethod(relay.refused),
+    }
+    protocol = type("WorkerProtocol", (ClientProtocol,), given)
     return uvicorn.Config(
         relay,
         http=protocol,
@@ -232,5 +255,4 @@ def _uvicorn(config: Config, relay: Relay) -> uvicorn.Config:
         proxy_headers=False,
         log_level="critical",
         timeout_keep_alive=_CLIENT_KEEPALIVE_SECONDS,
-        timeout_graceful_shutdown=config.drain_seconds,  # type: ignore[arg-type]  # any number
     )

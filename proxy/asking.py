@@ -1,13 +1,14 @@
 """The proxy's side as a client: a request goes to its upstream, with usage asked for if need be."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import NamedTuple
 
 import httpx
 
 from proxy.client import Client
 from proxy.exchange import Exchange
-from proxy.headers import Fields, Pair, identity_only
+from proxy.headers import Fields, Pair, identity_only, to_client
 from proxy.injection import Withdrawal, ask_usage
 from proxy.routing import Way
 
@@ -66,7 +67,7 @@ class Asker:
     def _url(self, way: Way) -> httpx.URL:
         name = way.upstream.name
         if name not in self._urls:
-            self._urls[name] = httpx.URL(way.upstream.url)
+            self._urls[name] = httpx.URL(way.upstream.origin)
         return self._urls[name]
 
     def ask_no_more(self, exchange: Exchange) -> None:
@@ -78,9 +79,13 @@ class Asker:
     async def _send(self, client: Client, exchange: Exchange, order: Order) -> httpx.Response:
         """Send a request; the answer as soon as its head is there."""
         headers = order.headers
+        if client.offer:
+            headers = [*headers, (b"Connection", b"Upgrade"), (b"Upgrade", client.offer)]
         stream: httpx.AsyncByteStream
         if order.body is None:
             headers = [*headers, _framing(client.fields)]
+            if client.defer():
+                headers.append((b"Expect", b"100-continue"))
             stream = Upload(client, exchange)
         else:
             if order.body or client.method in ("POST", "PUT", "PATCH"):
@@ -92,7 +97,10 @@ class Asker:
             headers=headers,
             stream=stream,
             extensions={
+                "method": client.method.encode("ascii"),
                 "target": order.target,
+                "offer": client.offer,
+                "inform": partial(_inform, client),
                 "timeout": self._timeout,
             },
         )
@@ -111,6 +119,12 @@ class Upload(httpx.AsyncByteStream):
         async for data in self._client.stream():
             yield data
         self._exchange.uploaded(self._client.arrived)
+
+
+def _inform(client: Client, status: int, reason: bytes, headers: list[Pair]) -> None:
+    """An interim answer has come. It has no body, whatever it says."""
+    passed = to_client(headers, event_stream=False)
+    client.inform(status, reason, [p for p in passed if p[0].lower() != b"content-length"])
 
 
 def _framing(fields: Fields) -> Pair:

@@ -50,6 +50,7 @@ class Output(TypedDict, total=False):
     characters: int  # of output, since the last record
     gaps: list[float]  # chunk gaps, seconds
     held: bool  # the client takes no bytes (any more or again); absent where that did not change
+    code: int  # the status that the client saw; in the first one
 
 
 class End(TypedDict, total=False):
@@ -97,6 +98,24 @@ class End(TypedDict, total=False):
     context: int  # prompt tokens: the upstream's count, else an estimate
     engine: dict[str, float]  # formats.event.ENGINE_KEYS
     finish_reason: str
+    error: str  # why it did not complete, where the proxy knows; not the upstream's words
+    received_bytes: int  # from the client and to it, behind a 101
+    sent_bytes: int
+
+
+class Refused(TypedDict, total=False):
+    """The proxy answered a request itself, so that no upstream had a part in it.
+
+    The values are those of the request log, as in End.
+    """
+
+    kind: Literal["refused"]
+    time: float
+    request_id: str
+    trace_id: str
+    outcome: str
+    code: int
+    error: str  # errors.Failure's code
 
 
 class Connected(TypedDict, total=False):
@@ -165,4 +184,6 @@ class Dropped(TypedDict):
     in_flight: list[int]  # ids
 
 
-Record = Begin | Output | End | Connected | Identity | Probed | Sung | Delays | State | Dropped
+Record = (
+    Begin | Output | End | Refused | Connected | Identity | Probed | Sung | Delays | State | Dropped
+)

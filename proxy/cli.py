@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
@@ -15,6 +16,8 @@ PRECEDENCE = (
     "Flags come before TOKOMETER_* variables (--stall-threshold is TOKOMETER_STALL_THRESHOLD), "
     "those before the TOML file given with --config (stall_threshold)."
 )
+
+URL = re.compile(r"https?://|unix:/")
 
 Flags = dict[str, object]  # names of settings and their raw values, of the flags that were used
 
@@ -94,6 +97,20 @@ def _ceiling(flags: Flags) -> int:
     return run(CeilingSettings(**from_flags(_ceiling_settings(), flags)))
 
 
+def _health_settings() -> list[Setting]:
+    from proxy.health import HealthSettings
+
+    return settings_of(HealthSettings)
+
+
+def _health(flags: Flags) -> int:
+    from proxy.health import HealthSettings, check
+
+    well, line = check(HealthSettings(**from_flags(_health_settings(), flags)))
+    print(line)
+    return 0 if well else 1
+
+
 COMMANDS = {
     "serve": Command("the proxy", _serve_settings, _serve, PRECEDENCE),
     "demo": Command("simulated engine, proxy and sample traffic", _demo_settings, _demo),
@@ -105,6 +122,11 @@ COMMANDS = {
     "ceiling": Command(
         "the most that one user can get from a model and its hardware", _ceiling_settings, _ceiling
     ),
+    "health": Command(
+        "says whether a running proxy is well, exit code 0 or 1: for health checks",
+        _health_settings,
+        _health,
+    ),
 }
 
 
@@ -112,6 +134,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit code. Bad input is told in one line, exit code 2."""
     arguments = sys.argv[1:] if argv is None else argv
     parser = _parser(arguments)
+    if not arguments:
+        parser.error(f"give a command: {', '.join(COMMANDS)} (tokometer --help says more)")
     given, stray = parser.parse_known_args(arguments)
     flags = vars(given)
     command = COMMANDS[flags.pop("command")]
@@ -147,6 +171,8 @@ def _no_such(stray: Sequence[str], settings: Sequence[Setting]) -> str:
     """What to say of arguments that the command does not have."""
     flag = next((argument for argument in stray if argument.startswith("-")), None)
     if flag is None:
+        if URL.match(stray[0]) and any(setting.flag == "--upstream" for setting in settings):
+            return "a URL alone says nothing: write --upstream before it"  # it may hold a key
         return f"{stray[0]}: no such argument: leave it out"
     name = flag.split("=")[0]
     return f"flag {name}: {unknown(name, [setting.flag for setting in settings])}"

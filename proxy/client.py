@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from proxy.errors import Failure
 from proxy.headers import Fields, Pair
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _BUFFERED_BYTES = 64 << 10
 # Up to here copying a chunk into its framing is cheaper than a write of several parts.
 _COPY_BYTES = 16 << 10
 _CUT_SECONDS = 5.0
+# Not every server says that a body may come (RFC 9110, 10.1.1); clients wait for about as long.
+_CONTINUE_SECONDS = 1.0
 
 
 class Client:
@@ -38,6 +41,8 @@ class Client:
         arrived: when the last byte of the body had arrived, seconds of the clock; 0 before.
         gone: the client closed the connection before the answer was complete.
         status: of the answer; 0 until it has begun.
+        offer: the other protocols that the upstream may take up; empty for none.
+        refused: what the listener answered itself, in the middle of the request.
     """
 
     def __init__(
@@ -56,10 +61,12 @@ class Client:
         self.target: bytes = protocol.url
         self.headers = headers
         self.fields = fields
-        self.http10 = protocol.parser.get_http_version() in ("1.0", "0.9")
+        self.http10 = protocol.parser.get_http_version() == "1.0"
         self.arrived = 0.0
         self.gone = False
         self.status = 0
+        self.offer = b""
+        self.refused: Failure | None = None
         self.full: Callable[[], None] | None = None
         self.free: Callable[[], None] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -69,15 +76,19 @@ class Client:
         self.response_complete = False
         self.disconnected = False
 
+        self._begun = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._deferred = False  # whoever answers says whether the body shall come
         self._pieces: list[bytes] = []
         self._buffered = 0
         self._reader: asyncio.Future[None] | None = None
-        self._begun = b""  # a head that waits for the first bytes of the body
+        self._start = b""  # a head that waits for the first bytes of the body
         self._chunked = False
         self._until_close = False
 
     async def run_asgi(self, app: Application) -> None:
         """What uvicorn starts a task with."""
+        self._begun = True
         try:
             await app(self)
         except asyncio.CancelledError:
@@ -117,12 +128,44 @@ class Client:
                 await self._more()
 
     async def _more(self) -> None:
+        if self.gone:
+            raise asyncio.CancelledError
+        if not self._deferred:
+            self._proceed()
+        self._flow.resume_reading()
+        self._reader = asyncio.get_running_loop().create_future()
+        self._arm()
+        try:
+            await self._reader
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _arm(self) -> None:
+        loop, patience = asyncio.get_running_loop(), self._protocol.patience
+        if self._expects:
+            self._timer = loop.call_later(_CONTINUE_SECONDS, self._unsaid)
+        elif patience is not None:
+            self._timer = loop.call_later(patience, self._late)
+
+    def _proceed(self) -> None:
+        """Have the client send its body."""
         if self._expects and not self.gone:
             self._expects = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._flow.resume_reading()
-        self._reader = asyncio.get_running_loop().create_future()
-        await self._reader
+
+    def _unsaid(self) -> None:
+        self._proceed()  # if the upstream has not
+        self._arm()
+
+    def _late(self) -> None:
+        if not self.status and not self.gone:  # who is answered may well take its time
+            self._protocol.body_is_late()
+
+    def defer(self) -> bool:
+        """Leave it to the upstream to say `100 Continue`; True if the client waits for that."""
+        self._deferred = True
+        return self._expects
 
     def take(self, data: bytes) -> None:
         """A piece of the body has come."""
@@ -143,6 +186,27 @@ class Client:
 
     # --- the answer -----------------------------------------------------------------------------
 
+    def inform(self, status: int, reason: bytes, headers: list[Pair]) -> None:
+        """Send an interim answer, if the client can have use for it."""
+        if self.http10 or self.gone or self.status:
+            return
+        if status == 100:
+            self._proceed()  # unless it did not ask, or was told
+            return
+        self._transport.write(head(status, reason, headers))
+
+    def switch(self, reason: bytes, headers: list[Pair]) -> asyncio.Transport:
+        """Another protocol begins: the transport is the caller's from now on."""
+        self.status = 101
+        self._transport.write(head(101, reason, headers))
+        self._flow.resume_reading()
+        return self._transport
+
+    def lost(self, problem: Exception | None) -> None:
+        """The connection that spoke another protocol is gone."""
+        self.response_complete = True
+        self._protocol.connection_lost(problem)
+
     def start(self, status: int, reason: bytes, headers: list[Pair], more: bool = False) -> None:
         """Send the head of the answer; with `more` it goes with the `write` that comes at once."""
         self.status = status
@@ -161,7 +225,7 @@ class Client:
             framing.append((b"Connection", b"close"))
         begun = head(status, reason, [*headers, *framing])
         if more:
-            self._begun = begun
+            self._start = begun
         else:
             self._transport.write(begun)
 
@@ -178,8 +242,8 @@ class Client:
         """
         if self.gone or not data:
             return
-        if self._begun:
-            begun, self._begun = self._begun, b""
+        if self._start:
+            begun, self._start = self._start, b""
             chunk = b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
             self._transport.write(begun + chunk)
         elif not self._chunked:
@@ -220,6 +284,9 @@ class Client:
             linger = struct.pack("ii", 1, 0)
             sock = self._transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            if self._transport.get_extra_info("ssl_object") is not None:
+                self._transport.abort()  # in order it would say goodbye, as behind a whole answer
+                return
         self._transport.close()  # after what is written; a client that takes nothing shall not
         asyncio.get_running_loop().call_later(_CUT_SECONDS, self._transport.abort)  # hold it open
 
@@ -227,7 +294,7 @@ class Client:
         """The connection is closed."""
         if not self.response_complete:
             self.gone = self.disconnected = True
-            if self.task is not None:
+            if self.task is not None and self._begun:  # else it could not tell of it
                 self.task.cancel()
 
 

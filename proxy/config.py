@@ -4,14 +4,14 @@ Flags come before `TOKOMETER_*` variables, those before the TOML file, that befo
 """
 
 import os
-import ssl
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from proxy import dials, objectives, scouting, tables
-from proxy.address import EXAMPLE, Upstream
+from proxy import dials, objectives, scouting, tables, tls
+from proxy.address import EXAMPLE, UNIX, Upstream
+from proxy.credentials import read_token
 from proxy.dials import NO_DIALS, DialTable
 from proxy.layers import Layer, laid
 from proxy.objectives import NO_OBJECTIVES, ObjectiveTable
@@ -69,17 +69,48 @@ class Config:
         parse=_default_upstream,
         help=f"inference server to stand in front of, such as {EXAMPLE}",
     )
-    host: str = setting("127.0.0.1", help="address to take requests on; 0.0.0.0 is all of IPv4")
+    host: str = setting(
+        "127.0.0.1",
+        help="address to take requests on; 0.0.0.0 is all of IPv4, unix:/path a Unix socket",
+    )
     port: int = setting(8080, least=0, most=65535, help="port to take requests on; 0: a free one")
-    admin_host: str = setting("127.0.0.1", help="address of metrics and health checks")
+    admin_host: str = setting(
+        "127.0.0.1", help="address of metrics and health checks, or unix:/path"
+    )
     admin_port: int = setting(9464, least=0, most=65535, help="their port; 0: a free one")
     workers: int = setting(1, least=1, most=256, help="processes that carry traffic")
+    reuse_port: bool = setting(
+        False,
+        help="start beside another tokometer on the same ports, which is then told to stop: "
+        "both must have this",
+    )
+    tls_cert: str | None = setting(
+        None,
+        unit="path",
+        help="PEM file of the certificate to show to clients, with its chain",
+    )
+    tls_key: str | None = setting(None, unit="path", help="PEM file of its key, not encrypted")
+    client_ca: str | None = setting(
+        None, unit="path", help="PEM file of the authorities that must vouch for clients"
+    )
+    admin_token_file: str | None = setting(
+        None,
+        unit="path",
+        help="file with a token that who reads metrics must bring, as bearer or password",
+    )
     preserve_host: bool = setting(False, help="send the client's Host header on to the upstream")
     upstream_ca: str | None = setting(
         None,
         unit="path",
         shown="those of the system",
         help="PEM file of the authorities that vouch for https upstreams",
+    )
+    upstream_cert: str | None = setting(
+        None, unit="path", help="PEM file of the certificate to show to https upstreams"
+    )
+    upstream_key: str | None = setting(None, unit="path", help="PEM file of its key, not encrypted")
+    upstream_insecure: bool = setting(
+        False, help="believe every https upstream, whoever it is: for tests"
     )
     connect_timeout: float = setting(
         5.0, unit="seconds", least=0.001, help="time limit on connecting to an upstream"
@@ -95,6 +126,12 @@ class Config:
         unit="seconds",
         least=0.001,
         help="time limit on the upstream's silence during an exchange",
+    )
+    client_timeout: float | None = setting(
+        30.0,
+        unit="seconds",
+        least=0.001,
+        help="time limit on the head of a request, and on a client's silence in its body",
     )
     drain_seconds: float = setting(
         60.0, unit="seconds", least=0, help="how long running streams may go on after SIGTERM"
@@ -196,10 +233,9 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
         layers.insert(0, from_file(SETTINGS, content, path))
         values = layers[0] | values
     upstreams = arranged(values.pop("upstreams", ()) + of_file.upstreams)
-    _check_files(values)
     asked = {name: values.pop(name) for name in scouting.FIELDS & values.keys()}
     names = [upstream.name for upstream in upstreams]
-    return Config(
+    config = Config(
         upstreams=upstreams,
         buckets=of_file.buckets,
         scouting=scouting.by_upstream(names, asked, of_file.scouting, environ),
@@ -208,6 +244,8 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
         objectives=_objectives(layers, of_file),
         **{name: value for name, value in values.items() if name not in _IN_TABLES},
     )
+    _check(config)
+    return config
 
 
 def _dials(layers: Sequence[Layer], of_file: tables.Tables, upstreams: Sequence[str]) -> DialTable:
@@ -247,7 +285,11 @@ def check_loop(config: Config) -> None:
     """
     ours = {config.host, "127.0.0.1", "localhost", "::1"}
     for upstream in config.upstreams:
-        if upstream.port == config.port and upstream.host in ours:
+        if upstream.socket or config.host.startswith(UNIX):
+            itself = upstream.url == config.host
+        else:
+            itself = upstream.port == config.port and upstream.host in ours
+        if itself:
             raise SettingError(
                 f"upstream: {upstream.url} is where this proxy listens itself: give the engine's "
                 "address, or choose another port with --port"
@@ -269,18 +311,33 @@ def arranged(upstreams: tuple[Upstream, ...]) -> tuple[Upstream, ...]:
     return tuple(sorted(upstreams, key=lambda upstream: len(upstream.prefix), reverse=True))
 
 
-def _check_files(values: Mapping[str, Any]) -> None:
-    """Tells of an unusable file now, not when a process that needs it starts."""
-    authorities, log = values.get("upstream_ca"), values.get("log_requests")
-    if authorities is not None:
-        try:
-            ssl.create_default_context(cafile=authorities)
-        except OSError as error:
-            problem = "no certificate in it" if isinstance(error, ssl.SSLError) else error.strerror
-            raise SettingError(f"upstream_ca: cannot use {authorities}: {problem}") from None
+def _meet(config: Config) -> bool:
+    """Whether both listeners would be in one place."""
+    hosts = config.host, config.admin_host
+    if any(host.startswith(UNIX) for host in hosts):
+        return hosts[0] == hosts[1]
+    everywhere = "0.0.0.0" in hosts or "::" in hosts
+    return config.port == config.admin_port != 0 and (hosts[0] == hosts[1] or everywhere)
+
+
+def _check(config: Config) -> None:
+    """Tells of what cannot be used now, not when a process that needs it starts."""
+    if _meet(config):
+        raise SettingError(
+            "port and admin_port are the same: give them different numbers, with --port or "
+            "--admin-port (Unix sockets: different paths)"
+        )
+    tls.check(config.tls_cert, config.tls_key, config.client_ca)
+    tls.check_upstream(
+        config.upstream_ca, config.upstream_cert, config.upstream_key, config.upstream_insecure
+    )
+    if config.admin_token_file is not None:
+        read_token(config.admin_token_file)
+    log = config.log_requests
     if log not in (None, "-"):
         written = Path(log) if Path(log).exists() else Path(log).parent
         if Path(log).is_dir() or not os.access(written, os.W_OK):
             raise SettingError(
-                f"log_requests: cannot write {log}: give a file in a writable folder"
+                f"log_requests: cannot write {log}: give a file in a writable folder with "
+                "--log-requests"
             )

@@ -5,6 +5,8 @@ of the protocol become httpx's here and in `upstream`, nowhere else.
 """
 
 import asyncio
+import os
+import re
 from collections.abc import Callable
 from typing import cast
 
@@ -22,6 +24,10 @@ _STALE_SECONDS = 1.0
 SIZES = {b"%x\r\n" % size: size + len(b"%x\r\n\r\n" % size) for size in range(1, 1 << 12)}
 _LONGEST = max(map(len, SIZES))  # of the line with the size
 
+# So many bytes without one of a body among them are no head, no interim answers, no trailers.
+_MAX_BARREN_BYTES = 256 << 10
+_VISIBLE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+
 # A request with a body up to this goes out in one write with its head.
 _ONE_WRITE_BYTES = 64 << 10
 
@@ -35,6 +41,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.made_at = clock()
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._shortcut: Shortcut | None = None
@@ -59,6 +66,10 @@ class Connection(asyncio.Protocol):
         self._framed = False
         self._interim = False
         self._surplus = False
+        self._switched = False  # to another protocol, of which
+        self._beyond = b""  # this has come
+        self._barren = 0  # bytes since the last one of the body
+        self._fault = ""  # what is wrong with the head, though it can be parsed
         self._chunk_over = False  # the last thing that the parser saw was the end of a chunk
         self._between_chunks = False
         self._pieces: list[bytes] = []
@@ -100,10 +111,17 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
             self.keep = False
+            if self._switched and not self._fault:
+                self._beyond += data[problem.args[0] :] if not self._beyond else data
+                self.pause_reading()
+                return
             self._deliver(answer, at)
             if not self._ended:  # or else the answer was whole, and this came behind it
-                self._fail(httpx.RemoteProtocolError(f"invalid HTTP from the upstream: {problem}"))
+                self._fail(_invalid(self._fault or str(problem)))
                 return
+        if not self._pieces and self._swollen(len(data)):
+            self._fail(_invalid("no end of headers"))
+            return
         # Were a size begun, there would be no line's end.
         self._between_chunks = self._chunk_over and data.endswith(b"\r\n")
         self._deliver(answer, at)
@@ -128,10 +146,16 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.set_protocol(self)  # it keeps the method that it calls
 
+    def _swollen(self, size: int) -> bool:
+        """Whether there are too many bytes without a body: they are kept, or go on for ever."""
+        self._barren += size
+        return self._barren > _MAX_BARREN_BYTES
+
     def _deliver(self, answer: Answer, at: float) -> None:
         if pieces := self._pieces:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
+            self._barren = 0
             try:
                 answer.take(data, at, None)
             except Exception as mistake:  # whoever awaits `pour` shall see it
@@ -181,24 +205,42 @@ class Connection(asyncio.Protocol):
         if len(name) == 14 and name.lower() == b"content-length":
             self._framed = True
         elif len(name) == 17 and name.lower() == b"transfer-encoding":
-            self._framed = value.lower().endswith(b"chunked")
+            coding = value.strip(b" \t").lower()
+            self._framed = coding == b"chunked"
+            if coding not in (b"chunked", b"identity"):  # nobody would undo it
+                self._fault = "a transfer coding other than chunked"
 
     def on_headers_complete(self) -> None:
         if self._surplus:
             return
         self.status = self._parser.get_status_code()
-        if 100 <= self.status < 200:
+        self._switched = self.status == 101
+        if self.status < 100:
+            self._fault = "no such status"
+        if self._switched and not self._may_switch():
+            self._fault = "a switch to another protocol that was not offered"
+        if self._parser.get_http_version() not in ("1.1", "1.0"):
+            self._fault = "another version of HTTP"
+        if self._fault:
+            raise ValueError  # which stops the parser
+        if not _VISIBLE.fullmatch(self.reason):
+            self.reason = b""
+        if 100 <= self.status < 200 and not self._switched:
             self._interim = True
             return
         self._started = True
         self.head_at = self.arrived
-        self.keep = self._parser.should_keep_alive() and not self._headless
+        self.keep = self._parser.should_keep_alive()
         if self.status in (204, 304):
             self._framed = True
         if self._head is not None and not self._head.done():
             self._head.set_result(None)
         if self._headless:
             self._framed = self._ended = True
+
+    def _may_switch(self) -> bool:
+        offered = self._answer is not None and self._answer.switches
+        return offered and any(name.lower() == b"upgrade" for name, _ in self.headers)
 
     def on_chunk_header(self) -> None:
         self._chunk_over = False
@@ -207,15 +249,19 @@ class Connection(asyncio.Protocol):
         self._chunk_over = not self._surplus
 
     def on_body(self, data: bytes) -> None:
-        if not self._headless and not self._surplus:
+        if self._headless:
+            self.keep = False
+        elif not self._surplus:
             self._pieces.append(data)
 
     def on_message_complete(self) -> None:
         if self._interim:
+            if self._answer is not None and self._answer.inform is not None:
+                self._answer.inform(self.status, self.reason, self.headers.copy())
             self._interim = self._framed = False
             self.headers.clear()
             self.reason = b""
-        elif not self._surplus:
+        elif not self._surplus and not self._switched:
             self._ended = True
 
     # --- the exchange's side --------------------------------------------------------------------
@@ -251,6 +297,20 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and not self.lost:
             self._active = self._clock()
             self._transport.write(data)
+
+    def detach(self) -> tuple[asyncio.Transport, bytes]:
+        """Behind a 101: the transport, which is the caller's from now on, and what has come.
+
+        Raises: httpx.ReadError if the connection is lost.
+        """
+        if self._transport is None or self.lost:
+            raise _closed(None)
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        self.resume_reading()
+        transport, self._transport = self._transport, None
+        return transport, self._beyond
 
     async def drain(self) -> None:
         """Wait until the socket takes bytes again."""
@@ -301,6 +361,8 @@ class Connection(asyncio.Protocol):
         self.shorten(None)
         if complete and self.keep and not self.lost and self._writable is None:
             self.resume_reading()
+            if self._headless:  # the parser would wait for a body
+                self._parser = httptools.HttpResponseParser(self)
             self.reused = True
             return True
         self.cut()
@@ -312,5 +374,12 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
+def _invalid(why: str) -> httpx.RemoteProtocolError:
+    return httpx.RemoteProtocolError(f"invalid HTTP from the upstream: {why}")
+
+
 def _closed(problem: Exception | None) -> httpx.ReadError:
-    return httpx.ReadError(f"the upstream closed the connection: {problem or 'EOF'}")
+    if isinstance(problem, ConnectionResetError):
+        return httpx.ReadError("reset by the upstream")
+    number = problem.errno if isinstance(problem, OSError) else None
+    return httpx.ReadError(os.strerror(number) if number else "closed by the upstream")

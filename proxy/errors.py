@@ -44,5 +44,23 @@ DRAINING = Failure(503, "draining", "this proxy is shutting down: try again, els
 NO_ROUTE = Failure(404, "no_upstream", "no upstream has a prefix of this path: see [upstreams]")
 BAD_TARGET = Failure(400, "bad_request_target", "the request target must be a path or an http URL")
 BAD_REQUEST = Failure(400, "bad_request", "the request is not valid HTTP/1.1")
+BAD_HOST = Failure(400, "bad_host", "a request needs one Host header, with a host and no more")
+BAD_CODING = Failure(
+    501, "unsupported_transfer_coding", "chunked, once, is the only transfer coding there is here"
+)
+VERSION = Failure(505, "http_version_not_supported", "this proxy takes HTTP/1.1 and HTTP/1.0")
+SLOW = Failure(408, "request_timeout", "the request did not come in time: see --client-timeout")
 HEAD_TOO_LARGE = Failure(431, "request_head_too_large", "the request's headers are too large")
 INTERNAL = Failure(500, "internal_error", "a bug in this proxy: its standard error names the kind")
+# What is refused before it is an exchange.
+REFUSALS = (
+    BAD_REQUEST,
+    BAD_TARGET,
+    BAD_HOST,
+    BAD_CODING,
+    VERSION,
+    HEAD_TOO_LARGE,
+    SLOW,
+    NO_ROUTE,
+    INTERNAL,
+)

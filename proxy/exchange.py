@@ -3,7 +3,8 @@
 import re
 from typing import Any, cast
 
-from proxy.channel import Begin, End, Output
+from proxy.channel import Begin, End, Output, Refused
+from proxy.errors import Failure
 from proxy.formats.event import Call, Interface
 from proxy.headers import Fields
 from proxy.meter import Meter, Outcome, Progress
@@ -18,6 +19,7 @@ _TRACEPARENT = re.compile(
 _SAMPLED = 1  # among the flags
 _MAX_MODEL_CHARACTERS = 256
 _MAX_FINISH_CHARACTERS = 64
+_MAX_ERROR_CHARACTERS = 200
 
 
 class Exchange:
@@ -31,10 +33,12 @@ class Exchange:
     """
 
     __slots__ = (
+        "_code_told",
         "_held_told",
         "answered",
         "call",
         "code",
+        "error",
         "held",
         "meter",
         "moved",
@@ -43,8 +47,10 @@ class Exchange:
         "outcome",
         "over_at",
         "parent_id",
+        "received_bytes",
         "request_id",
         "sampled",
+        "sent_bytes",
         "t0",
         "t_end",
         "trace_id",
@@ -72,7 +78,8 @@ class Exchange:
         self.wall = wall
         asked = fields[b"x-request-id"]
         self.request_id = asked if _REQUEST_ID.fullmatch(asked) else request_id
-        trace = _TRACEPARENT.fullmatch(fields[b"traceparent"])
+        self.request_id = _request_id(fields) or request_id
+        trace = _trace(fields)
         self.trace_id = trace[1] if trace else None
         self.parent_id = trace[2] if trace else None
         self.sampled = bool(int(trace[3], 16) & _SAMPLED) if trace else None
@@ -81,7 +88,11 @@ class Exchange:
         self.over_at = 0.0  # when nothing was in flight any more
         self.meter = Meter(call, call.reader or interface.event, learned, t0, stall_seconds)
         self.code: int | None = None  # the status that the client saw
+        self._code_told = False
         self.answered = False  # by a 2xx
+        self.error: str | None = None  # why it did not complete, in our words
+        self.received_bytes: int | None = None  # from the client and to it, behind a 101
+        self.sent_bytes: int | None = None
         self.held = self._held_told = False  # the client takes no bytes
         self.moved = False  # something is new since the last progress record
         # Only the line that proves something better changes it.
@@ -144,6 +155,8 @@ class Exchange:
             record["ttfv_seconds"] = meter.ttfv
         if self.held != self._held_told:
             record["held"] = self._held_told = self.held
+        if not self._code_told and self.code is not None:
+            record["code"], self._code_told = self.code, True
         return record
 
     def end(self) -> End:
@@ -179,6 +192,9 @@ class Exchange:
             "context": self._context(totals),
             "finish_reason": meter.finish and meter.finish[:_MAX_FINISH_CHARACTERS],
             "engine": meter.engine or None,
+            "error": self.error and self.error[:_MAX_ERROR_CHARACTERS],
+            "received_bytes": self.received_bytes,
+            "sent_bytes": self.sent_bytes,
         }
         record |= self._tokens(totals) | self._speed(totals)
         return cast(End, {key: value for key, value in record.items() if value is not None})
@@ -225,6 +241,32 @@ class Exchange:
             speed["tokens_per_chunk"] = meter.tokens_per_chunk(totals.output)
             speed["skipped"] = skipped
         return speed
+
+
+def refusal(failure: Failure, fields: Fields, wall: float) -> Refused:
+    """What is told of a request with these headers that the proxy refused itself."""
+    record: Refused = {
+        "kind": "refused",
+        "time": wall,
+        "outcome": Outcome.REJECTED.value,
+        "code": failure.status,
+        "error": failure.code,
+    }
+    if (request_id := _request_id(fields)) is not None:
+        record["request_id"] = request_id
+    if (trace := _trace(fields)) is not None:
+        record["trace_id"] = trace[1]
+    return record
+
+
+def _request_id(fields: Fields) -> str | None:
+    asked = fields[b"x-request-id"]
+    return asked if _REQUEST_ID.fullmatch(asked) else None
+
+
+def _trace(fields: Fields) -> re.Match[str] | None:
+    """Trace id, parent id, flags."""
+    return _TRACEPARENT.fullmatch(fields[b"traceparent"])
 
 
 _UNREADABLE = ("encoding", "too_large", "malformed")

@@ -11,7 +11,8 @@ from typing import Any
 
 import orjson
 
-from proxy.channel import End
+from proxy.channel import End, Refused
+from proxy.notices import place, say
 
 STDOUT = "-"
 # What is told of an end as it is.
@@ -20,14 +21,14 @@ _TOLD = {
     *("ttft_seconds", "ttfv_seconds", "decode_tokens_per_second", "duration_seconds"),
     *("client_wait_seconds", "prompt_tokens", "cached_prompt_tokens", "output_tokens"),
     *("reasoning_tokens", "token_source", "chunks", "max_gap_seconds", "stalls", "context"),
-    *("engine", "finish_reason"),
+    *("engine", "finish_reason", "error", "received_bytes", "sent_bytes"),
 }
 _MAX_WAITING_BYTES = 8 << 20
 # Readable by a group, as other logs are: it holds times and counts, no text and no key.
 _MODE = 0o640
 
 
-def line(record: End, concurrency: int | None) -> dict[str, Any]:
+def line(record: End | Refused, concurrency: int | None) -> dict[str, Any]:
     """What the request log says of an exchange; a key whose value is unknown is absent.
 
     `time` is RFC 3339 in UTC, the other values are the record's own.
@@ -60,7 +61,7 @@ class Journal:
         write: Callable[[int, bytes], int] = os.write,
     ) -> None:
         self._path = path
-        self._complain = complain or _to_stderr
+        self._complain = complain or say
         self._put = write
         self._fd = _open(path)
         self._lines: list[bytes] = []
@@ -77,7 +78,7 @@ class Journal:
         """Lines that could not be written so far."""
         return self._refused + self._unwritten
 
-    def add(self, record: End, concurrency: int | None) -> None:
+    def add(self, record: End | Refused, concurrency: int | None) -> None:
         """An exchange has ended; `concurrency` is that at its arrival. Written with `flush`."""
         told = line(record, concurrency)
         self._lines.append(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
@@ -108,7 +109,10 @@ class Journal:
 
     def _work(self) -> None:
         for order in iter(self._orders.get, None):
-            order()
+            try:
+                order()
+            except Exception as mistake:  # ours; the next lines are written all the same
+                self._complain(f"request log {self._path}: {place(mistake)}, please report")
         if self._path != STDOUT:
             os.close(self._fd)
 
@@ -145,7 +149,3 @@ def _open(path: str) -> int:
     if path == STDOUT:
         return sys.stdout.fileno()
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
-
-
-def _to_stderr(text: str) -> None:
-    print(f"tokometer: {text}", file=sys.stderr, flush=True)

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import signal
 import socket
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,18 +12,20 @@ from typing import Any, Literal
 
 import uvicorn
 from prometheus_client.core import Metric
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from proxy.admin import admin
-from proxy.channel import Begin, Dropped, End, Output, State
+from proxy.channel import Begin, Dropped, End, Output, Refused, State
 from proxy.delivery import Delivery
 from proxy.dials import NO_DIALS, DialTable
 from proxy.goodput import Goodput
+from proxy.guard import Guard
 from proxy.journal import Journal
 from proxy.labels import PHASES, Models, clean
 from proxy.live import Exchange, Follower, Live
 from proxy.metrics import Metrics
 from proxy.nameplate import Nameplate
+from proxy.notices import place, report, say
 from proxy.objectives import NO_OBJECTIVES, ObjectiveTable
 from proxy.receiver import Receiver
 from proxy.standing import Standing
@@ -103,6 +104,7 @@ class Keeper:
             "identity": lambda _, record: self._standing.identity(record),
             "probed": lambda _, record: self._standing.probed(record),
             "sung": lambda _, record: self._standing.sung(record),
+            "refused": self._refused,
             "delays": lambda _, record: self._tally.delays(record),
             "state": self._state,
             "dropped": self._dropped,
@@ -150,19 +152,24 @@ class Keeper:
             return None
         return "draining" if states else "no worker is connected"
 
-    async def serve(self, admin_socket: socket.socket, channel_socket: socket.socket) -> None:
+    async def serve(
+        self, admin_socket: socket.socket, channel_socket: socket.socket, guard: Guard
+    ) -> None:
         """Serve both listening sockets until SIGTERM, then take what is still on its way.
 
-        SIGHUP opens the request log anew. SIGINT is for the supervisor: Ctrl-C reaches every
-        process of a terminal, and the workers still have something to tell.
+        SIGHUP opens the request log anew and reads the guard's token. SIGINT is for the
+        supervisor: Ctrl-C reaches every process of a terminal, and the workers still have
+        something to tell.
         """
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        loop.set_exception_handler(report)
         loop.add_signal_handler(signal.SIGTERM, stop.set)
+        loop.add_signal_handler(signal.SIGQUIT, stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)
-        loop.add_signal_handler(signal.SIGHUP, self._reopen)
+        loop.add_signal_handler(signal.SIGHUP, self._reopen, guard)
         receiver = Receiver(self.take, self.lost)
         await receiver.start(channel_socket)
-        server = _Server(_uvicorn(admin(self.collect, self.unready)))
+        server = _Server(_uvicorn(guard.around(admin(self.collect, self.unready))))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(server.serve(sockets=[admin_socket]))
             await stop.wait()
@@ -207,6 +214,11 @@ class Keeper:
         if self._journal is not None:
             self._journal.add(record, beside and beside.at_arrival)
 
+    def _refused(self, connection: int, record: Refused) -> None:
+        self._tally.refused(record)
+        if self._journal is not None:
+            self._journal.add(record, None)
+
     def _answered(self, exchange: Exchange, model: str) -> None:
         """A 2xx names its model; mostly it has done so before."""
         if exchange.answered == model:
@@ -236,14 +248,15 @@ class Keeper:
 
     def _misread(self, error: Exception) -> None:
         if not self._complained:
-            text = (
-                f"a record of a worker could not be read: {error!r}; more of them are only counted"
+            say(
+                f"a record of a worker could not be read: {place(error)}; "
+                "more of them are only counted"
             )
-            print(f"tokometer: {text}", file=sys.stderr, flush=True)
         self._complained = True
         self._metrics.records_dropped.of().add(1)
 
-    def _reopen(self) -> None:
+    def _reopen(self, guard: Guard) -> None:
+        guard.reload()
         if self._journal is not None:
             self._journal.reopen()
 
@@ -256,7 +269,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _uvicorn(app: Starlette) -> uvicorn.Config:
+def _uvicorn(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http="httptools",

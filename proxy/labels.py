@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from proxy import errors
 from proxy.meter import Outcome
 
 SCOPE = ("upstream", "model", "api", "stream")
@@ -17,6 +18,7 @@ SKIPPED = (
     "encoding",
     "too_large",
 )
+REFUSALS = tuple(failure.code for failure in errors.REFUSALS)
 PHASES = ("waiting", "decoding")
 # Statuses that are there with 0 from the start; "" is an exchange that got none.
 USUAL_CODES = {

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from proxy.channel import Connected, Delays, Identity, Record
-from proxy.exchange import Exchange
+from proxy.errors import Failure
+from proxy.exchange import Exchange, refusal
+from proxy.headers import Fields
 
 
 class Outlet(Protocol):
@@ -76,6 +78,10 @@ class Ledger:
         self._progress(exchange)  # its end may have completed an event
         del self._running[exchange.number]
         self._outlet.put(exchange.end())
+
+    def refused(self, failure: Failure, fields: Fields, wall: float) -> None:
+        """A request with these headers became no exchange."""
+        self._outlet.put(refusal(failure, fields, wall))
 
     def _progress(self, exchange: Exchange) -> None:
         record = exchange.progress()

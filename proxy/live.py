@@ -47,6 +47,7 @@ class Exchange:
     characters: int = 0
     held: bool = False  # the client takes no bytes
     gaps: "array[float]" = field(default_factory=_none, repr=False)  # the first ones, seconds
+    code: int | None = None  # the status that the client saw
     group: "_Group | None" = field(default=None, repr=False)
 
     def take(self, record: Output) -> None:
@@ -58,6 +59,7 @@ class Exchange:
         self.last_at = record.get("last_at") or self.last_at
         self.first_at = record.get("first_at", self.first_at)
         self.held = record.get("held", self.held)
+        self.code = record.get("code", self.code)
         self.ttft_seconds = record.get("ttft_seconds", self.ttft_seconds)
         self.ttfv_seconds = record.get("ttfv_seconds", self.ttfv_seconds)
 
@@ -276,6 +278,7 @@ def _aborted(exchange: Exchange, now: float) -> End:
         "api": exchange.api,
         "stream": exchange.stream,
         "outcome": "aborted",
+        "code": exchange.code,
         "answered": exchange.answered is not None,
         "duration_seconds": max(0.0, now - exchange.at),
         "ttft_seconds": exchange.ttft_seconds,

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 
 from proxy import __version__, buckets
-from proxy.labels import SKIPPED, SOURCES, USUAL_CODES
+from proxy.labels import REFUSALS, SKIPPED, SOURCES, USUAL_CODES
 from proxy.meter import Outcome
 from proxy.series import Values
 from proxy.speeds import Speeds
@@ -44,6 +44,12 @@ class Metrics(Speeds):
             "upstream model api stream outcome code",
             "Exchanges ended. code is the status that the client saw.",
             codes,
+        )
+        self.refused = self._counter(
+            "refused_total",
+            "reason",
+            "Requests that the proxy refused itself, so that no upstream saw them.",
+            _each(REFUSALS),
         )
         self.streams = self._gauge("streams", "upstream model phase", "Streams in flight.")
         self.streams_stalled = self._gauge(

@@ -71,7 +71,10 @@ class Prober:
 
     async def _connect(self) -> None:
         async with asyncio.timeout(self._seconds):
-            _, writer = await asyncio.open_connection(
-                self._upstream.host, self._upstream.port, ssl=self._tls
-            )
+            if self._upstream.socket:
+                _, writer = await asyncio.open_unix_connection(self._upstream.socket)
+            else:
+                _, writer = await asyncio.open_connection(
+                    self._upstream.host, self._upstream.port, ssl=self._tls
+                )
         writer.transport.abort()

@@ -39,11 +39,11 @@ class Receiver:
         self._server = await loop.create_unix_server(self._accept, sock=listening)
 
     async def drain(self, quiet_seconds: float = 0.1, limit_seconds: float = 2.0) -> None:
-        """Go on until nothing has come for a while, or nobody is there any more."""
+        """Go on until nobody is there any more, and nothing has come for a while."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_seconds
         seen = -1
-        while seen != self.reads and loop.time() < deadline:
+        while (self._connections or seen != self.reads) and loop.time() < deadline:
             seen = self.reads
             await asyncio.sleep(quiet_seconds)
 

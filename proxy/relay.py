@@ -7,10 +7,7 @@ that socket's callback.
 import asyncio
 import contextlib
 import itertools
-import os
 import random
-import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
@@ -33,11 +30,13 @@ from proxy.injection import Withdrawal
 from proxy.jsontext import edges, is_heavy
 from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
+from proxy.notices import place, say
 from proxy.origin import Origins
 from proxy.routing import Way, route
 from proxy.shortcut import shortcut
 from proxy.template import Template
 from proxy.tokens import Learning
+from proxy.tunnel import carry
 
 
 class Rules(NamedTuple):
@@ -88,6 +87,7 @@ class Relay:
         wall = self._wall()
         found = route(self._ways, client.target)
         if isinstance(found, Failure):
+            self._ledger.refused(found, client.fields, wall)
             _answer(client, found)
             return
         way, target = found
@@ -97,22 +97,35 @@ class Relay:
         try:
             body = await self._held(client, face)
             exchange = self._open(client, way, face, _json(face, body), path, wall)
+            if client.gone:  # before this began
+                raise asyncio.CancelledError
             await self._serve(client, exchange, way, target, body)
         except asyncio.CancelledError:
             exchange = exchange or self._open(client, way, face, {}, path, wall)
             if client.gone:
-                exchange.outcome = _left(exchange.meter)
-                if not exchange.code:
+                _leave(exchange, client.refused)
+                if not client.status:
                     exchange.t_end = self._clock()
+            else:  # by who lets this process end
+                exchange.error = errors.DRAINING.code
             raise
         except Exception as mistake:
             confess(mistake)
+            if exchange is None:
+                self._ledger.refused(errors.INTERNAL, client.fields, wall)
+            else:
+                exchange.error = errors.INTERNAL.code
+                exchange.code = client.status or errors.INTERNAL.status
             if not client.status:
                 _answer(client, errors.INTERNAL)
         finally:
             if exchange is not None:
                 exchange.over_at = self._clock()
                 self._ledger.end(exchange)
+
+    def refused(self, failure: Failure) -> None:
+        """The listener refused what was no request, or not one for us."""
+        self._ledger.refused(failure, Fields(()), self._wall())
 
     # --- before the upstream --------------------------------------------------------------------
 
@@ -161,6 +174,7 @@ class Relay:
         self, client: Client, exchange: Exchange, way: Way, target: bytes, body: bytes | None
     ) -> None:
         if self.draining:
+            exchange.error = errors.DRAINING.code
             self._refuse(client, exchange, errors.DRAINING, Outcome.ABORTED)
             return
         kept = self._rules.preserve_host and client.fields[b"host"]
@@ -170,9 +184,11 @@ class Relay:
         try:
             answer, withdrawal = await self._asker.ask(client, exchange, order)
         except httpx.TimeoutException as problem:
+            exchange.error = str(problem)
             self._refuse(client, exchange, errors.timed_out(name, str(problem)), Outcome.TIMEOUT)
         except httpx.TransportError as problem:
-            failure = errors.unreachable(name, str(problem))
+            exchange.error = str(problem)
+            failure = errors.unreachable(name, exchange.error)
             self._refuse(client, exchange, failure, Outcome.UNREACHABLE)
         else:
             try:
@@ -219,6 +235,9 @@ class Relay:
         events = media_type(kind) == "text/event-stream"
         if not events or encoding not in ("", "identity"):
             withdrawal = None
+        if status == 101:
+            await self._tunnel(client, exchange, response)
+            return
         passed = to_client(headers, events)
         if withdrawal is not None:  # it will be shorter than the upstream says
             passed = [(n, v) for n, v in passed if n.lower() != b"content-length"]
@@ -233,11 +252,27 @@ class Relay:
             timeout = isinstance(problem, httpx.TimeoutException)
             broken = Outcome.TIMEOUT if timeout else Outcome.TRUNCATED
             exchange.outcome = Outcome.ERROR_MIDSTREAM if meter.error else broken
+            exchange.error = str(problem)
             client.cut()
             return
         exchange.outcome = verdict(status, meter)
+        if exchange.outcome is Outcome.TRUNCATED:
+            exchange.error = "the stream ended without its terminator"
         if withdrawal is not None and "llama.cpp" in server and meter.engine:
             self._asker.ask_no_more(exchange)  # it tells anyhow, and clients may want its timings
+
+    async def _tunnel(self, client: Client, exchange: Exchange, response: httpx.Response) -> None:
+        """The upstream took up the other protocol: bytes pass both ways until one side closes."""
+        try:
+            upstream, early = response.extensions["detach"]()
+        except httpx.TransportError as problem:
+            exchange.error = str(problem)
+            failure = errors.unreachable(exchange.upstream, exchange.error)
+            self._refuse(client, exchange, failure, Outcome.UNREACHABLE)
+            return
+        await carry(
+            client, exchange, response, upstream, early, self._clock, self._rules.idle_timeout
+        )
 
     async def _pour(
         self,
@@ -344,9 +379,16 @@ def _look(meter: Meter, data: bytes, at: float) -> None:
 
 def confess(mistake: Exception) -> None:
     """Say where we broke, never over what: that may be somebody's text."""
-    trace = traceback.extract_tb(mistake.__traceback__)[-1]
-    where = f"{os.path.basename(trace.filename)}:{trace.lineno}"
-    print(f"tokometer: {type(mistake).__name__} in {where}, please report", file=sys.stderr)
+    say(f"{place(mistake)}, please report")
+
+
+def _leave(exchange: Exchange, refused: Failure | None) -> None:
+    """The client is gone: it left, or what it sent was refused in the middle."""
+    if refused is None:
+        exchange.outcome = _left(exchange.meter)
+    else:
+        exchange.error = refused.code
+        exchange.code = exchange.code or refused.status
 
 
 def _left(meter: Meter) -> Outcome:

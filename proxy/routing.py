@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 import httpx
 
@@ -37,5 +38,26 @@ def route(ways: Sequence[Way], target: bytes) -> tuple[Way, bytes] | Failure:
         if path == prefix or path.startswith(prefix + b"/"):
             rest = target[len(prefix) :]
             rest = rest if rest.startswith(b"/") else b"/" + rest
+            if (prefix or way.upstream.base) and _climbs(rest.partition(b"?")[0]):
+                return errors.BAD_TARGET
             return way, way.upstream.base.encode("ascii") + rest
     return errors.NO_ROUTE
+
+
+def _climbs(path: bytes) -> bool:
+    """Whether a server may take it for a path beside the prefix or base that it stands below.
+
+    Servers differ in what they undo first: escapes, backslashes, doubled slashes, parameters.
+    """
+    if b".." not in path and b"%2" not in path:
+        return False
+    depth = 0
+    for segment in unquote_to_bytes(path).replace(b"\\", b"/").split(b"/"):
+        name = segment.partition(b";")[0]
+        if name == b"..":
+            depth -= 1
+            if depth < 0:
+                return True
+        elif name not in (b"", b"."):
+            depth += 1
+    return False

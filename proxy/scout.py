@@ -7,7 +7,6 @@ scout, however many workers there are.
 
 import asyncio
 import signal
-import ssl
 from collections.abc import Awaitable, Callable
 from typing import cast
 
@@ -15,9 +14,12 @@ from proxy.canary import Canary
 from proxy.channel import Probed, Record, Sung
 from proxy.config import Config
 from proxy.connection import Clock
+from proxy.notices import say
 from proxy.prober import Prober
 from proxy.relay import confess
 from proxy.sender import Sender
+from proxy.settings import SettingError
+from proxy.tls import Certificates
 from proxy.upstream import Transport
 
 Once = Callable[[], Awaitable[Probed | Sung]]
@@ -27,20 +29,21 @@ class Scout:
     """Asks the upstreams of `config` and tells the keeper, whose channel is at `path`.
 
     Args:
-        tls: for upstreams with https.
+        certificates: for upstreams with https.
         clock: monotonic seconds.
     """
 
-    def __init__(self, config: Config, path: str, tls: ssl.SSLContext, clock: Clock) -> None:
+    def __init__(self, config: Config, path: str, certificates: Certificates, clock: Clock) -> None:
+        self._certificates = certificates
         self._told: dict[tuple[str, str], Record] = {}  # the last record by kind and upstream
         self._outlet = Sender(path, None, self._snapshot, lambda: None)
         self._transports: list[Transport] = []
         self._rounds: list[tuple[float, Once]] = []
         for upstream in config.upstreams:
             settings = config.scouting_of(upstream.name)
-            own = tls if upstream.scheme == "https" else None
+            own = certificates.context if upstream.scheme == "https" else None
             # No connection is kept: each is a try whether one can be had.
-            transport = Transport(clock, 0.0, own)
+            transport = Transport(clock, 0.0, own, unix=upstream.socket)
             self._transports.append(transport)
             if settings.probe_interval is not None:
                 prober = Prober(upstream, settings, transport, own, clock)
@@ -54,6 +57,7 @@ class Scout:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         loop.add_signal_handler(signal.SIGTERM, stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
         self._outlet.start()
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self._repeat(*one)) for one in self._rounds]
@@ -63,6 +67,12 @@ class Scout:
         for transport in self._transports:
             await transport.aclose()
         await self._outlet.close()
+
+    def _reload(self) -> None:
+        try:
+            self._certificates.reload()
+        except SettingError as problem:
+            say(f"the scout keeps the certificate that it has: {problem}")
 
     def _tell(self, record: Probed | Sung) -> None:
         key = record["kind"], record["upstream"]

@@ -9,34 +9,50 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from proxy.address import UNIX, unix_path
 from proxy.config import Config
 from proxy.settings import SettingError
+from proxy.unixsocket import BACKLOG, inode, listen_unix, remove
 
-# The kernel lowers it to what it allows.
-BACKLOG = 4096
 # Linux spreads connections over the sockets of a port; elsewhere one of them would get all.
 SPREADS = sys.platform == "linux"
 # A Unix socket's path may have about 100 characters, which some TMPDIRs use up alone.
 LONGEST_FOLDER = 70
+# The private folder's name begins so; the note in it says where the admin listener is.
+FOLDER = "tokometer-"
+ADMIN_NOTE = "admin"
 
 
-def listen(host: str, port: int, setting: str = "") -> socket.socket:
-    """A listening socket. `setting`: what the settings' names begin with, empty or `admin_`."""
+def listen(host: str, port: int, setting: str = "", beside: bool = False) -> socket.socket:
+    """A listening socket; `port` counts for nothing where `host` is `unix:/path`.
+
+    Args:
+        setting: what the settings' names begin with, empty or `admin_`.
+        beside: whether another process may listen there, too, which is then told to stop.
+
+    Raises: SettingError.
+    """
+    if host.startswith(UNIX):
+        return listen_unix(host, setting, replace=beside)
     with _explained(host, port, setting):
-        return _bound(host, port, shared=False)
+        return _bound(host, port, shared=beside)
 
 
-def listen_shared(host: str, port: int, count: int) -> list[socket.socket]:
+def listen_shared(host: str, port: int, count: int, beside: bool = False) -> list[socket.socket]:
     """One listening socket for each of `count` processes, on the same port."""
-    first = listen(host, port)
-    if count == 1 or not SPREADS:
+    first = listen(host, port, beside=beside)
+    if count == 1 or not SPREADS or first.family == socket.AF_UNIX:
         return [first] * count
-    # Sockets that share a port would also share it with another program's: the one that does
-    # not has just shown that the port was free.
     port = first.getsockname()[1]
-    first.close()
+    others = count - 1
+    if not beside:
+        # Sockets that share a port would also share it with another program's: the one that does
+        # not has just shown that the port was free.
+        first.close()
+        others = count
     with _explained(host, port, ""):
-        return [_bound(host, port, shared=True) for _ in range(count)]
+        more = [_bound(host, port, shared=True) for _ in range(others)]
+    return [first, *more] if beside else more
 
 
 def _bound(host: str, port: int, shared: bool) -> socket.socket:
@@ -80,12 +96,18 @@ def _explained(host: str, port: int, setting: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Sockets:
-    """All listening sockets: one of `data` for each worker; `channel` is on `channel_path`."""
+    """All listening sockets: one of `data` for each worker; `channel` is on `channel_path`.
+
+    `address` and `admin_address` are where clients find them: a URL without a path, or
+    `unix:/path`.
+    """
 
     data: list[socket.socket]
     admin: socket.socket
     channel: socket.socket
     channel_path: str
+    address: str
+    admin_address: str
 
     def keep(self, *kept: socket.socket) -> None:
         """Closes all others: what a process does not serve it must not hold open."""
@@ -97,16 +119,38 @@ class Sockets:
 @contextlib.contextmanager
 def opened(config: Config) -> Iterator[Sockets]:
     """The sockets that the settings ask for. Raises SettingError."""
+    beside = config.reuse_port
     with contextlib.ExitStack() as stack:
-        data = listen_shared(config.host, config.port, config.workers)
+        data = listen_shared(config.host, config.port, config.workers, beside)
         for one in data:
             stack.enter_context(one)
-        admin = stack.enter_context(listen(config.admin_host, config.admin_port, "admin_"))
-        path = str(Path(stack.enter_context(_private_folder()), "channel"))
+        admin = listen(config.admin_host, config.admin_port, "admin_", beside)
+        stack.enter_context(admin)
+        for host in (config.host, config.admin_host):
+            if host.startswith(UNIX):
+                stack.callback(remove, host, inode(host))
+        folder = Path(stack.enter_context(_private_folder()))
         channel = stack.enter_context(socket.socket(socket.AF_UNIX))
-        channel.bind(path)
+        channel.bind(str(folder / "channel"))
         channel.listen(BACKLOG)
-        yield Sockets(data, admin, channel, path)
+        sockets = Sockets(
+            data,
+            admin,
+            channel,
+            str(folder / "channel"),
+            address(data[0], config.host, "https" if config.tls_cert else "http"),
+            address(admin, config.admin_host),
+        )
+        (folder / ADMIN_NOTE).write_text(sockets.admin_address)
+        yield sockets
+
+
+def address(listener: socket.socket, host: str, scheme: str = "http") -> str:
+    """Where clients find it: a URL without a path, or `unix:/path`."""
+    if listener.family == socket.AF_UNIX:
+        return f"{UNIX}{unix_path(host)}"
+    name, port = listener.getsockname()[:2]
+    return f"{scheme}://[{name}]:{port}" if ":" in name else f"{scheme}://{name}:{port}"
 
 
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":
@@ -114,7 +158,7 @@ def _private_folder() -> "tempfile.TemporaryDirectory[str]":
     try:
         folder = tempfile.gettempdir()
         return tempfile.TemporaryDirectory(
-            prefix="tokometer-", dir=folder if len(folder) <= LONGEST_FOLDER else "/tmp"
+            prefix=FOLDER, dir=folder if len(folder) <= LONGEST_FOLDER else "/tmp"
         )
     except OSError as error:
         raise SettingError(

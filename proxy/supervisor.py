@@ -10,24 +10,30 @@ import os
 import secrets
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from setproctitle import setproctitle
+
 from proxy import __version__
 from proxy.child import Lifeline, fork
 from proxy.config import SECRET_VARIABLE, Config, check_loop
+from proxy.greeting import greeting, warnings
+from proxy.health import answers
+from proxy.notices import say
 from proxy.origin import API_KEY, Secret
 from proxy.signals import HANDLED, STOPS, Signals
 from proxy.sockets import Sockets, opened
+from proxy.succession import hand_over
 
 RunWorker = Callable[[Config, int, socket.socket, str], None]
 RunKeeper = Callable[[Config, socket.socket, socket.socket], None]
 RunScout = Callable[[Config, str], None]
 
 MARGIN = 5.0  # seconds, for what a process does once its streams have ended
+LAST_WORDS = 2.0  # seconds, for what a process does that has to end at once
 STARTED = 1.0  # seconds; who dies sooner waits longer each time before the next try
 LONGEST_WAIT = 10.0
 LOOK_AGAIN = 0.05  # seconds between two looks whether everything is ready
@@ -100,14 +106,17 @@ class Supervisor:
         try:
             while (number := self._signals.next()) not in STOPS:
                 if number == signal.SIGHUP:
-                    _signal([self._keeper], number)
+                    _signal(self._children, number)
                 self._start()
                 self._announce()
                 self._signals.wait(self._patience())
                 self._reap()
             self._drain()
-        except (Hurry, Failed) as end:
-            return end.code
+        except Hurry as hurry:
+            self._hurry()
+            return hurry.code
+        except Failed as failed:
+            return failed.code
         finally:
             self._kill(self._children)
         return 0
@@ -115,13 +124,13 @@ class Supervisor:
     # --- what children do -----------------------------------------------------------------------
 
     def _as_worker(self, slot: int) -> None:
-        self._lifeline.follow()
+        self._lifeline.follow(signal.SIGQUIT)
         listener = self._sockets.data[slot]
         self._sockets.keep(listener)
         self._run_worker(self._config, slot, listener, self._sockets.channel_path)
 
     def _as_keeper(self) -> None:
-        self._lifeline.follow()
+        self._lifeline.follow(signal.SIGQUIT)
         self._sockets.keep(self._sockets.admin, self._sockets.channel)
         self._run_keeper(self._config, self._sockets.admin, self._sockets.channel)
 
@@ -140,9 +149,9 @@ class Supervisor:
                 child.started = now
 
     def _announce(self) -> None:
-        if not self._ready and _answers(self._sockets.admin):
+        if not self._ready and answers(self._sockets.admin_address, "/readyz"):
             self._ready = True
-            print(_greeting(self._config, self._sockets), file=sys.stderr, flush=True)
+            say(greeting(self._config, self._sockets), f"tokometer {__version__}")
 
     def _patience(self) -> float | None:
         """Seconds until there is something to do, None until a signal."""
@@ -160,7 +169,7 @@ class Supervisor:
             child.early = child.early + 1 if now - child.started < STARTED else 0
             child.due = now + _wait(child.early)
             how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-            print(f"tokometer: {child.name} {how}, starting another", file=sys.stderr, flush=True)
+            say(f"{child.name} {how}, starting another")
 
     def _ended(self) -> Iterator[tuple[Child, int]]:
         """Children that have ended since the last call, with exit code or minus the signal."""
@@ -180,6 +189,9 @@ class Supervisor:
 
     def _drain(self) -> None:
         """The keeper last: while streams end it still tells of them."""
+        if self._config.reuse_port:
+            hand_over(self._sockets.data)
+            hand_over([self._sockets.admin])
         self._sockets.keep(self._sockets.admin, self._sockets.channel)
         others = [child for child in self._children if child is not self._keeper]
         self._end(others, self._config.drain_seconds + MARGIN)
@@ -196,6 +208,17 @@ class Supervisor:
             for _ in self._ended():
                 pass
         self._kill(children)
+
+    def _hurry(self) -> None:
+        """Streams are cut at once, but what is known of them shall be told."""
+        for children in (self._workers, [self._keeper]):
+            _signal(children, signal.SIGQUIT)
+            deadline = time.monotonic() + LAST_WORDS
+            while any(child.pid for child in children) and time.monotonic() < deadline:
+                self._signals.wait(max(0.0, deadline - time.monotonic()))
+                self._signals.next()
+                for _ in self._ended():
+                    pass
 
     def _kill(self, children: Sequence[Child]) -> None:
         _signal(children, signal.SIGKILL)
@@ -216,42 +239,11 @@ def _wait(early: int) -> float:
     return min(0.05 * 2**early, LONGEST_WAIT) if early else 0.0
 
 
-def _answers(admin: socket.socket) -> bool:
-    """Whether the keeper says that the proxy is ready."""
-    try:
-        with socket.create_connection(admin.getsockname()[:2], timeout=1) as client:
-            client.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            return client.recv(64).startswith(b"HTTP/1.1 200 ")
-    except OSError:
-        return False
-
-
-def _greeting(config: Config, sockets: Sockets) -> str:
-    targets = [
-        upstream.url if upstream.prefix == "/" else f"{upstream.prefix} {upstream.url}"
-        for upstream in config.upstreams
-    ]
-    return (
-        f"tokometer {__version__}: {_url(sockets.data[0])} -> {', '.join(targets)}"
-        f" · metrics {_url(sockets.admin)}/metrics"
-    )
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 def _with_secret(config: Config) -> Config:
     """All workers, and those that replace them, hash API keys with the same secret."""
     if config.user_from != API_KEY or config.user_secret:
         return config
-    print(
-        "tokometer: users by api-key get other names at every start: "
-        f"set {SECRET_VARIABLE} to keep them",
-        file=sys.stderr,
-        flush=True,
-    )
+    say(f"users by api-key get other names at every start: set {SECRET_VARIABLE} to keep them")
     return replace(config, user_secret=Secret(secrets.token_bytes(32)))
 
 
@@ -263,6 +255,9 @@ def serve(config: Config, parent: int | None = None) -> int:
     with opened(config) as sockets:
         check_loop(config)
         config = _with_secret(config)
+        setproctitle("tokometer: supervisor")
+        for line in warnings(config):
+            say(f"warning: {line}")
         from proxy.app import run_keeper, run_scout, run_worker
 
         # What is loaded by now stays shared between the processes, and is never looked through.

@@ -41,9 +41,13 @@ def read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise SettingError(f"cannot read the settings in {path}: {error.strerror}") from None
+        raise SettingError(
+            f"config: cannot read {path} ({error.strerror}): give a TOML file with --config"
+        ) from None
     except ValueError as error:
-        raise SettingError(f"{path} is not TOML: {error}") from None
+        raise SettingError(
+            f"config: {path} is not TOML ({error}): mend it there, or give another with --config"
+        ) from None
 
 
 def taken(content: dict[str, Any], path: Path) -> Tables:

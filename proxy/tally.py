@@ -1,6 +1,6 @@
 """What records of exchanges add to the metrics."""
 
-from proxy.channel import Delays, End, Output
+from proxy.channel import Delays, End, Output, Refused
 from proxy.labels import UNKNOWN
 from proxy.live import Beside, Exchange
 from proxy.metrics import Metrics
@@ -171,6 +171,10 @@ class Tally:
             self._metrics.ttft_cells.observe(ttft, scope, uncached, beside.at_arrival)
         if rate and beside.decoding is not None:
             self._metrics.tpot_cells.observe(1 / rate, scope, prompt, beside.decoding)
+
+    def refused(self, record: Refused) -> None:
+        """The proxy refused a request itself."""
+        self._metrics.refused.of(record["error"]).add(1)
 
     def delays(self, record: Delays) -> None:
         """The proxy's own delays."""

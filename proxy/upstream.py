@@ -5,6 +5,10 @@ answers, errors and the seam are httpx's, so that another transport can be put i
 """
 
 import asyncio
+import errno
+import ipaddress
+import os
+import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +18,12 @@ import httpx
 
 from proxy.answer import Answer
 from proxy.connection import Clock, Connection, StaleConnection
+from proxy.dialing import dial
+
+# Errors that are no fault of the upstream's.
+_OURS = (errno.EMFILE, errno.ENFILE)
+# Names may stand for other addresses by then; a busy connection would never see it.
+_MAX_AGE_SECONDS = 300.0
 
 Origin = tuple[str, str, int]  # scheme, host, port
 
@@ -21,13 +31,16 @@ Origin = tuple[str, str, int]  # scheme, host, port
 class Transport(httpx.AsyncBaseTransport):
     """A pool of connections behind httpx's transport interface.
 
-    Request extensions: `target` (bytes, as in httpcore: the request target as it came),
-    `timeout` (`{"connect": seconds, "read": seconds}`, None or absent for none).
+    Request extensions: `method` and `target` (bytes, as they came; `target` as in httpcore),
+    `timeout` (`{"connect": seconds, "read": seconds}`, None or absent for none), `inform`
+    (`answer.Inform`), `offer` (whether a 101 may come). The answer's: `reason_phrase`, `arrived`,
+    `detach` (`Connection.detach`, for behind a 101).
 
     Args:
         keepalive: seconds after which an idle connection is dropped.
         tls: for https; None for the system's trust.
         connected: called with the seconds that each new connection took, or None if it failed.
+        unix: path of the Unix socket that takes the place of host and port; empty for none.
     """
 
     def __init__(
@@ -36,11 +49,13 @@ class Transport(httpx.AsyncBaseTransport):
         keepalive: float,
         tls: ssl.SSLContext | None = None,
         connected: Callable[[float | None], None] = lambda seconds: None,
+        unix: str = "",
     ) -> None:
         self._clock = clock
         self._keepalive = keepalive
         self._tls = tls
         self._connected = connected
+        self._unix = unix
         self._idle: dict[Origin, list[Connection]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -63,7 +78,10 @@ class Transport(httpx.AsyncBaseTransport):
         timeout: dict[str, Any] = request.extensions.get("timeout", {})
         if connection is None:
             connection = await self._connect(origin, timeout.get("connect"))
-        answer = Answer(connection, partial(self._release, origin, connection))
+        inform, offer = (request.extensions.get(key) for key in ("inform", "offer"))
+        answer = Answer(
+            connection, partial(self._release, origin, connection), inform, switches=bool(offer)
+        )
         try:
             body = b""
             if isinstance(request.stream, httpx.ByteStream):
@@ -71,7 +89,7 @@ class Transport(httpx.AsyncBaseTransport):
             else:
                 upload = asyncio.get_running_loop().create_task(_upload(request, connection))
                 answer.owns(upload)
-            headless = request.method == "HEAD"
+            headless = _method(request) == b"HEAD"
             await connection.ask(_head(request), body, answer, headless, timeout.get("read"))
         except BaseException:
             answer.close()
@@ -80,30 +98,47 @@ class Transport(httpx.AsyncBaseTransport):
             connection.status,
             headers=connection.headers,
             stream=answer,
-            extensions={"reason_phrase": connection.reason, "arrived": connection.head_at},
+            extensions={
+                "reason_phrase": connection.reason,
+                "arrived": connection.head_at,
+                "detach": connection.detach,
+            },
         )
 
     async def _connect(self, origin: Origin, limit: float | None) -> Connection:
-        scheme, host, port = origin
-        tls = None
-        if scheme == "https":
-            tls = self._tls = self._tls or ssl.create_default_context()
-        loop = asyncio.get_running_loop()
         began = self._clock()
         try:
             async with asyncio.timeout(limit):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self._clock), host, port, ssl=tls
-                )
-        except TimeoutError as problem:  # ours, or the system's
+                connection = await self._dial(*origin)
+        except TimeoutError:  # ours, or the system's
             self._connected(None)
-            why = f"no connection within {limit:g} s" if limit else str(problem)
+            why = f"no connection within {limit:g} s" if limit else "no connection"
             raise httpx.ConnectTimeout(why) from None
         except (OSError, ssl.SSLError, UnicodeError) as problem:
-            self._connected(None)
-            raise httpx.ConnectError(str(problem)) from None
+            if getattr(problem, "errno", None) not in _OURS:
+                self._connected(None)
+            raise httpx.ConnectError(_reason(problem)) from None
         self._connected(self._clock() - began)
         return connection
+
+    async def _dial(self, scheme: str, host: str, port: int) -> Connection:
+        loop = asyncio.get_running_loop()
+        protocol = partial(Connection, self._clock)
+        if self._unix:
+            return (await loop.create_unix_connection(protocol, self._unix))[1]
+        tls = None
+        if scheme == "https":
+            tls = self._tls = self._tls or ssl.create_default_context()
+        if _is_address(host):
+            return (await loop.create_connection(protocol, host, port, ssl=tls))[1]
+        sock = await dial(host, port)
+        name = host if tls else None
+        try:
+            made = await loop.create_connection(protocol, sock=sock, ssl=tls, server_hostname=name)
+        except BaseException:
+            sock.close()
+            raise
+        return made[1]
 
     # --- the pool -------------------------------------------------------------------------------
 
@@ -121,6 +156,9 @@ class Transport(httpx.AsyncBaseTransport):
         if not connection.rest():
             return
         connection.idle_since = self._clock()
+        if connection.idle_since - connection.made_at > _MAX_AGE_SECONDS:
+            connection.cut()
+            return
         self._idle.setdefault(origin, []).append(connection)
         if self._sweeper is None:
             self._sweep_in(self._keepalive)
@@ -150,14 +188,42 @@ class Transport(httpx.AsyncBaseTransport):
         self._idle.clear()
 
 
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
+
+def _reason(problem: Exception) -> str:
+    """Why there is no connection, for clients: addresses inside are not theirs to know."""
+    if getattr(problem, "errno", None) in _OURS:
+        return "this proxy has no descriptors left: raise its limit (ulimit -n)"
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {problem.verify_message.partition(',')[0]}"
+    if isinstance(problem, ssl.SSLError):
+        return f"TLS failed ({problem.reason or type(problem).__name__})"
+    if isinstance(problem, socket.gaierror | UnicodeError):
+        return "its name cannot be resolved"
+    if isinstance(problem, OSError) and problem.errno:
+        return os.strerror(problem.errno)
+    return "no connection"
+
+
 def _origin(request: httpx.Request) -> Origin:
     url = request.url
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
 
 
+def _method(request: httpx.Request) -> bytes:
+    """As it came: httpx makes capitals of it, though methods are told apart by their case."""
+    method: bytes = request.extensions.get("method") or request.method.encode("ascii")
+    return method
+
+
 def _head(request: httpx.Request) -> bytes:
     target = request.extensions.get("target", request.url.raw_path)
-    lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode("ascii"), target)]
+    lines = [b"%b %b HTTP/1.1\r\n" % (_method(request), target)]
     lines += [b"%b: %b\r\n" % pair for pair in request.headers.raw]
     lines.append(b"\r\n")
     return b"".join(lines)

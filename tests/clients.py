@@ -64,7 +64,7 @@ class RawClient:
         pieces: list[bytes] = []
         clean, reset = True, False
         try:
-            if method == b"HEAD" or head.status in (204, 304):
+            if method == b"HEAD" or head.status < 200 or head.status in (204, 304):
                 pass
             elif head.values(b"transfer-encoding") == [b"chunked"]:
                 while data := await self.chunk():

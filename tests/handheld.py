@@ -1,6 +1,7 @@
 """A connection to an upstream whose wire the test holds in its hands, with a clock of its own."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from proxy.connection import Connection
 
 class Options:
     """The options that were set on a socket."""
+
+    family = socket.AF_INET
 
     def __init__(self) -> None:
         self.set: dict[tuple[int, int], int] = {}

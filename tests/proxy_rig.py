@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 from proxy.address import Upstream
 from proxy.channel import Begin, End, Output, Record
 from proxy.client import Application
+from proxy.errors import Failure
 from proxy.ledger import Ledger
 from proxy.listener import ClientProtocol
 from proxy.relay import Relay, Rules
@@ -143,13 +144,25 @@ async def serving(
     application: Application,
     clock: Callable[[], float] = time.monotonic,
     keepalive: float = 75,
+    patience: float | None = 30,
+    refused: Callable[[Failure], None] = lambda failure: None,
 ) -> AsyncIterator[Listening]:
-    """A listener on a free port. `keepalive`: seconds that it waits for the head of a request."""
+    """A listener on a free port.
+
+    Args:
+        keepalive: seconds that it waits for a request.
+        patience: seconds that it waits for its head, and for more of its body.
+    """
     loop = asyncio.get_running_loop()
     config = Config(cast(Any, application), ws="none", lifespan="off", log_config=None)
     config.timeout_keep_alive = cast(int, keepalive)
     state = ServerState()
-    protocol = type("Protocol", (ClientProtocol,), {"clock": staticmethod(clock)})
+    given = {
+        "clock": staticmethod(clock),
+        "patience": patience,
+        "refused": staticmethod(refused),
+    }
+    protocol = type("Protocol", (ClientProtocol,), given)
     server = await loop.create_server(lambda: protocol(config, state, {}, loop), "127.0.0.1", 0)
     listening = Listening(server.sockets[0].getsockname()[1], state)
     try:
@@ -174,6 +187,7 @@ async def proxying(
     rules: Rules = Rules(),  # noqa: B008  # immutable
     keepalive: float = 4.0,
     clock: Callable[[], float] = time.monotonic,
+    patience: float | None = 30,
 ) -> AsyncIterator[Proxy]:
     """A proxy before these upstreams; a number is the port of one that is named `default`.
 
@@ -196,7 +210,7 @@ async def proxying(
         for u in sorted(found, key=lambda u: -len(u.prefix))
     ]
     relay = Relay(ways, rules, ledger, clock, time.time)
-    async with serving(relay, clock) as listening:
+    async with serving(relay, clock, 75, patience, relay.refused) as listening:
         yield Proxy(listening.client, outlets[0], relay, listening)
     for way in ways:
         await way.transport.aclose()

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 from engine.rig import running
+from serve_rig import Proxy, eventually, serving
 from test_metrics_prometheus import ask, prometheus
-from test_supervisor_serve import Proxy, eventually, serving
 
 from proxy.engine import EngineSettings
 

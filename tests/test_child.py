@@ -49,11 +49,42 @@ def test_an_expected_end_is_an_exit_code_and_at_most_one_line(
     assert (result.stdout, result.stderr) == (f"{code}\n", said)
 
 
-def test_a_surprise_is_told_with_its_traceback() -> None:
+def test_a_surprise_is_told_with_its_places_and_without_its_text() -> None:
     result = python("print(code_of(broken))")
     assert result.stdout == "1\n"
-    assert result.stderr.startswith("tokometer: worker 0 failed:\nTraceback")
-    assert "KeyError: 'surprise'" in result.stderr
+    first, *places = result.stderr.splitlines()
+    assert first == "tokometer: worker 0 failed, please report: KeyError"
+    assert places[-1].endswith(" broken")
+    assert "surprise" not in result.stderr
+
+
+def test_a_childs_title_is_its_name() -> None:
+    result = python(
+        "code_of(lambda: print(open('/proc/self/cmdline').read().rstrip('\\0'), flush=True))"
+    )
+    assert result.stdout == "tokometer: worker 0\n"
+
+
+def test_a_hangup_before_a_child_is_ready_does_not_end_it() -> None:
+    hup = "lambda: (os.kill(os.getpid(), signal.SIGHUP), print('on', flush=True))"
+    assert python(f"SIGNALS = (signal.SIGHUP,)\ncode_of({hup})").stdout == "on\n"
+
+
+def test_who_follows_with_a_signal_can_finish_what_it_must() -> None:
+    result = python(
+        "def last(*_): print('last words', flush=True); os._exit(0)\n"
+        "ready, up = os.pipe()\n"
+        "def run():\n"
+        "    signal.signal(signal.SIGQUIT, last)\n"
+        "    lifeline.follow(signal.SIGQUIT)\n"
+        "    print('up', flush=True)\n"
+        "    os.write(up, b'.')\n"
+        "    while True: signal.pause()\n"
+        "pid = fork('a', run, SIGNALS, lifeline)\n"
+        "os.read(ready, 1)\n"
+        "os._exit(0)\n"
+    )
+    assert result.stdout == "up\nlast words\n"
 
 
 def test_what_a_child_prints_is_not_lost_and_not_printed_twice() -> None:

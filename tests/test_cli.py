@@ -70,11 +70,15 @@ def test_help_needs_no_server_code() -> None:
         ("serve here", "here: no such argument: leave it out"),
         ("serve --port 99999", "flag --port: '99999' will not do: give a whole number from 0 to"),
         ("serve --port", "argument --port: expected one argument"),
-        ("serve --config /no/such/file", "cannot read the settings in /no/such/file: No such"),
+        ("serve http://a:80/?key=x", "a URL alone says nothing: write --upstream before it\n"),
+        ("serve unix:/run/a", "a URL alone says nothing: write --upstream before it\n"),
+        ("engine http://a", "http://a: no such argument: leave it out"),
+        ("serve --config /no/such/file", "config: cannot read /no/such/file (No such file"),
+        ("health --admin here", "admin: no such address: give one such as http://127.0.0.1:9464"),
         ("engine --rate fast", "flag --rate: 'fast' will not do: give a number"),
         ("demo --seconds soon", "flag --seconds: 'soon' will not do: give a duration"),
         ("srve", "argument COMMAND: invalid choice: 'srve'"),
-        ("", "the following arguments are required: COMMAND"),
+        ("", f"give a command: {', '.join(COMMANDS)} (tokometer --help says more)\n"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

@@ -13,7 +13,7 @@ from proxy.client import Client, head
 from proxy.headers import Pair
 
 SIZED = [(b"Content-Length", b"5")]
-POST = b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n"
 
 
 def sized(client: Client) -> None:
@@ -245,7 +245,7 @@ def test_cut_answer_cannot_be_taken_for_a_whole_one(version: bytes) -> None:
     async def main() -> None:
         async with serving(app) as listening:
             client = await listening.client()
-            client.send(b"GET / HTTP/" + version + b"\r\n\r\n")
+            client.send(b"GET / HTTP/" + version + b"\r\nHost: a\r\n\r\n")
             await client.head()
             if version == b"1.1":
                 assert await client.chunk() == b"hello"

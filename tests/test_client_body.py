@@ -109,7 +109,7 @@ def test_continue_is_said_once_and_only_when_the_body_is_waited_for(
     async def main() -> None:
         async with serving(app) as listening:
             client = await listening.client()
-            client.send(b"POST / " + line + b"\r\nExpect: " + expect)
+            client.send(b"POST / " + line + b"\r\nHost: a\r\nExpect: " + expect)
             client.send(b"\r\nContent-Length: 10\r\n\r\n")
             if interim:
                 assert (await client.head()).line == b"HTTP/1.1 100 Continue"

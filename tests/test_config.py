@@ -157,27 +157,84 @@ def test_the_file_cannot_name_another_file(file: Path) -> None:
 
 def test_a_file_that_is_not_there_is_named(file: Path) -> None:
     said = refused({**URL, "config": str(file)})
-    assert said == f"cannot read the settings in {file}: No such file or directory"
+    assert said == (
+        f"config: cannot read {file} (No such file or directory): give a TOML file with --config"
+    )
 
 
 @pytest.mark.parametrize("content", [b"port 1", b"port = 1\nport = 2", b"\xff"])
 def test_a_file_that_is_not_toml_is_named(file: Path, content: bytes) -> None:
     file.write_bytes(content)
-    assert refused({**URL, "config": str(file)}).startswith(f"{file} is not TOML: ")
+    assert refused({**URL, "config": str(file)}).startswith(f"config: {file} is not TOML (")
 
 
-def test_an_unusable_certificate_file_is_told_at_once(tmp_path: Path) -> None:
-    missing, empty = tmp_path / "missing.pem", tmp_path / "empty.pem"
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        ("upstream_ca", "--upstream-ca"),
+        ("upstream_cert", "--upstream-cert"),
+        ("tls_cert", "--tls-cert"),
+        ("admin_token_file", "--admin-token-file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_at_once(tmp_path: Path, name: str, flag: str) -> None:
+    path = tmp_path / "missing"
+    said = refused({**URL, name: str(path)})
+    assert said.startswith(f"{name}: cannot read {path} (No such file or directory): give a ")
+    assert said.endswith(flag)
+
+
+def test_no_certificate_to_trust_is_told_at_once(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pem"
     empty.touch()
-    for path, why in ((missing, "No such file or directory"), (empty, "no certificate in it")):
-        said = refused({**URL, "upstream_ca": str(path)})
-        assert said == f"upstream_ca: cannot use {path}: {why}"
+    assert refused({**URL, "upstream_ca": str(empty)}).startswith(
+        f"upstream_ca: no certificate in {empty}: give a PEM file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        ({"port": "9464"}, True),
+        ({"port": "7", "admin_port": "7"}, True),
+        ({"port": "7", "admin_port": "7", "host": "0.0.0.0"}, True),
+        ({"port": "7", "admin_port": "7", "admin_host": "127.0.0.2"}, False),
+        ({"port": "0", "admin_port": "0"}, False),
+        ({"host": "unix:/a", "admin_host": "unix:/a"}, True),
+        ({"host": "unix:/a", "admin_host": "unix:/b", "port": "9464"}, False),
+    ],
+)
+def test_both_listeners_in_one_place_are_named_as_such(given: dict[str, str], same: bool) -> None:
+    if same:
+        assert refused({**URL, **given}).startswith("port and admin_port are the same: give")
+    else:
+        load({**URL, **given}, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"tls_key": "k"}, "tls_key does nothing alone: give the certificate with --tls-cert"),
+        ({"client_ca": "c"}, "client_ca does nothing alone: give the certificate with --tls-cert"),
+        (
+            {"upstream_key": "k"},
+            "upstream_key does nothing alone: give the certificate with --upstream-cert",
+        ),
+        (
+            {"upstream_insecure": "on", "upstream_ca": "c"},
+            "upstream_insecure believes everybody, upstream_ca does not: leave one of them out",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense_together_are_told(given: dict[str, str], said: str) -> None:
+    assert refused({**URL, **given}) == said
 
 
 def test_a_request_log_needs_a_folder_that_is_there(tmp_path: Path) -> None:
     for path in (tmp_path / "no" / "log", tmp_path):
         assert refused({**URL, "log_requests": str(path)}) == (
-            f"log_requests: cannot write {path}: give a file in a writable folder"
+            f"log_requests: cannot write {path}: give a file in a writable folder with "
+            "--log-requests"
         )
     assert load({**URL, "log_requests": str(tmp_path / "log")}, {}).log_requests
     assert load({**URL, "log_requests": "-"}, {}).log_requests == "-"
@@ -232,3 +289,10 @@ def test_a_collector_is_a_url_or_what_the_environment_names() -> None:
     said = refused({**URL, "otlp_endpoint": "http://ann:secret@c"})
     assert "OTEL_EXPORTER_OTLP_HEADERS" in said
     assert "secret" not in said
+
+
+def test_a_proxy_on_a_unix_socket_can_be_its_own_upstream_too() -> None:
+    with pytest.raises(SettingError, match="listens itself"):
+        check_loop(load({"upstream": "unix:/run/a", "host": "unix:/run/a"}, {}))
+    check_loop(load({"upstream": "unix:/run/b", "host": "unix:/run/a"}, {}))
+    check_loop(load({"upstream": "http://127.0.0.1:8080", "host": "unix:/run/a"}, {}))

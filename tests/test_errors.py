@@ -14,6 +14,10 @@ FAILURES = {
     (400, "bad_request_target"): errors.BAD_TARGET,
     (400, "bad_request"): errors.BAD_REQUEST,
     (431, "request_head_too_large"): errors.HEAD_TOO_LARGE,
+    (400, "bad_host"): errors.BAD_HOST,
+    (408, "request_timeout"): errors.SLOW,
+    (501, "unsupported_transfer_coding"): errors.BAD_CODING,
+    (505, "http_version_not_supported"): errors.VERSION,
     (500, "internal_error"): errors.INTERNAL,
 }
 

@@ -120,6 +120,7 @@ def test_progress_tells_what_is_new() -> None:
         "tokens": 2,
         "characters": 3,
         "gaps": [pytest.approx(0.05)],
+        "code": 200,
     }
     assert exchange.progress() is None
     arrived(exchange, (350, said("42")))

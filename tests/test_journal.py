@@ -120,6 +120,18 @@ def test_a_full_disk_is_told_once_and_lines_are_counted(rig: Rig) -> None:
     assert str(rig.path) in said and "No space left on device" in said
 
 
+def test_a_mistake_of_ours_is_told_without_its_text_and_stops_no_later_line(rig: Rig) -> None:
+    def broken(fd: int, data: bytes) -> int:
+        raise ValueError(data)
+
+    rig.script.append(broken)
+    rig.write("secret")
+    rig.write("b")
+    assert rig.ids() == ["b"]
+    (said,) = rig.said
+    assert "ValueError in test_journal.py" in said and "secret" not in said
+
+
 def test_each_time_that_it_begins_is_told(rig: Rig) -> None:
     rig.script += [full, os.write, full]
     for id in ("a", "b", "c", "d"):

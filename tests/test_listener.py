@@ -62,15 +62,15 @@ async def refusal(client: RawClient) -> tuple[int, str]:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS
         "GET /\u00e4 HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
         b"GET /a b HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nBad Name: 1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nA: \x00\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nBad Name: 1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nA: \x00\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
         b"GET / HTTP/1.1\nHost: a\n\n",
-        b"POST / HTTP/1.1\r\nContent-Length : 1\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\n",
-        b"POST / HTTP/1.1\r\nA: b\r\n Content-Length: 1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length : 1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nA: b\r\n Content-Length: 1\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
@@ -111,7 +111,7 @@ def test_heads_are_measured_one_by_one() -> None:
         async with serving(echo) as listening:
             client = await listening.client()
             for _ in range(50):
-                client.send(b"GET / HTTP/1.1\r\n")
+                client.send(b"GET / HTTP/1.1\r\nHost: a\r\n")
                 await asyncio.sleep(0.001)
                 client.send(b"X-A: ", b"x" * 2000, b"\r\n\r\n")
                 assert (await client.answer()).body == b"GET / "
@@ -124,16 +124,20 @@ def test_large_body_is_no_part_of_the_head_behind_it() -> None:
         async with serving(echo) as listening:
             client = await listening.client()
             body = b"x" * 200_000
-            client.send(b"POST /1 HTTP/1.1\r\nContent-Length: 200000\r\n\r\n", body, b"GET /2 HTT")
+            client.send(
+                b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n",
+                body,
+                b"GET /2 HTT",
+            )
             assert (await client.answer()).body == b"POST /1 " + body
-            client.send(b"P/1.1\r\n\r\n")
+            client.send(b"P/1.1\r\nHost: a\r\n\r\n")
             assert (await client.answer()).body == b"GET /2 "
 
     play(main)
 
 
 @pytest.mark.parametrize("begun", [True, False])
-@pytest.mark.parametrize("data", [b"garbage", b"GET / HTTP/1.1\r\nBad Name: 1\r\n\r\n"])
+@pytest.mark.parametrize("data", [b"garbage", b"GET / HTTP/1.1\r\nHost: a\r\nBad Name: 1\r\n\r\n"])
 def test_garbage_behind_a_request_does_not_spoil_its_answer(begun: bool, data: bytes) -> None:
     async def main() -> None:
         app = Waiting(begun)
@@ -151,7 +155,7 @@ def test_garbage_behind_a_request_does_not_spoil_its_answer(begun: bool, data: b
 
 
 def test_broken_body_ends_the_request() -> None:
-    head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 
     async def main() -> None:
         for begun in (False, True):
@@ -182,7 +186,7 @@ def test_offer_of_another_protocol_is_declined_and_http_goes_on(protocol: bytes)
             assert (await client.ask(get(b"/1", *upgrade), get(b"/2", *upgrade))).body == b"GET /1 "
             assert (await client.answer()).body == b"GET /2 "
             assert (await client.ask(get(b"/3"))).body == b"GET /3 "
-            head = b"POST /4 HTTP/1.1\r\n" + b"\r\n".join(upgrade)
+            head = b"POST /4 HTTP/1.1\r\nHost: a\r\n" + b"\r\n".join(upgrade)
             client.send(head, b"\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe")
             await asyncio.sleep(0.01)
             client.send(b"\r\n3\r\nllo\r\n0\r\n\r\n", get(b"/5"))
@@ -196,7 +200,7 @@ def test_what_comes_behind_connect_is_not_read() -> None:
     async def main() -> None:
         async with serving(echo) as listening:
             client = await listening.client()
-            client.send(b"CONNECT a:1 HTTP/1.1\r\n\r\n", get(b"/hidden"))
+            client.send(b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", get(b"/hidden"))
             answer = await client.answer()
             assert answer.body == b"CONNECT a:1 "
             assert answer.values(b"connection") == [b"close"]
@@ -205,12 +209,11 @@ def test_what_comes_behind_connect_is_not_read() -> None:
     play(main)
 
 
-@pytest.mark.parametrize("line", [b"GET / HTTP/1.0", b"GET / HTTP/0.9"])
-def test_old_client_is_closed_after_its_answer(line: bytes) -> None:
+def test_old_client_is_closed_after_its_answer() -> None:
     async def main() -> None:
         async with serving(echo) as listening:
             client = await listening.client()
-            answer = await client.ask(line + b"\r\nConnection: keep-alive\r\n\r\n")
+            answer = await client.ask(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
             assert answer.body == b"GET / "
             assert await client.ended() == b""
 

@@ -1,52 +1,15 @@
 """How connections of clients end: they leave, say nothing, or the server shuts down."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
-from clients import RawClient, get
-from proxy_rig import Listening, play, promptly, serving
-from test_listener import Waiting, echo
+from clients import get
+from proxy_rig import play, serving
+from test_listener import Waiting, echo, refusal
 
-
-async def paused(listening: Listening) -> None:
-    """Wait until the only connection is not read from."""
-    while not [c for c in listening.connections() if c.flow.read_paused]:
-        await asyncio.sleep(0)
-
-
-@pytest.mark.parametrize("how", [RawClient.leave, RawClient.reset])
-@pytest.mark.parametrize("behind", [get(b"/2"), b"POST /2 HTTP/1.1\r\nContent-Length: 9\r\n\r\n12"])
-def test_client_that_leaves_is_noticed_though_nothing_is_read(
-    how: Callable[[RawClient], None], behind: bytes
-) -> None:
-    async def main() -> None:
-        app = Waiting()
-        async with serving(app) as listening:
-            client = await listening.client()
-            client.send(get(b"/1"), behind)
-            await paused(listening)
-            assert not app.cancelled.is_set()
-            how(client)
-            await promptly(app.cancelled.wait())
-            assert len(app.clients) == 1
-
-    play(main)
-
-
-def test_client_that_waits_for_two_answers_is_not_taken_for_gone() -> None:
-    async def main() -> None:
-        app = Waiting()
-        async with serving(app) as listening:
-            client = await listening.client()
-            client.send(get(b"/1"), get(b"/2"))
-            await paused(listening)
-            await asyncio.sleep(0.25)  # it is looked for twice
-            app.go_on.set()
-            for _ in range(2):
-                assert (await client.answer()).body == b"ok"
-
-    play(main)
+from proxy import errors
+from proxy.client import Client
+from proxy.errors import Failure
 
 
 def test_server_that_shuts_down_closes_idle_connections_and_lets_answers_end() -> None:
@@ -90,7 +53,7 @@ def test_answer_that_is_cut_before_its_time_is_cancelled_and_cut_for_the_client(
     play(main)
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nX-Slow:", get(b"/"), get(b"/") + b"GE"])
+@pytest.mark.parametrize("said", [b"", get(b"/")])
 def test_connection_on_which_no_request_comes_in_time_is_closed(said: bytes) -> None:
     async def main() -> None:
         async with serving(echo, keepalive=0.05) as listening:
@@ -99,6 +62,106 @@ def test_connection_on_which_no_request_comes_in_time_is_closed(said: bytes) -> 
             got = await client.ended()
             assert got.endswith(b"GET / " if said.startswith(get(b"/")) else b"")
 
+    play(main)
+
+
+@pytest.mark.parametrize("before", [b"", get(b"/")])
+@pytest.mark.parametrize("said", [b"G", b"GET / HTTP/1.1\r\nX-Slow:"])
+def test_head_that_is_not_whole_in_time_is_refused(before: bytes, said: bytes) -> None:
+    told: list[Failure] = []
+
+    async def main() -> None:
+        async with serving(echo, patience=0.05, refused=told.append) as listening:
+            client = await listening.client()
+            client.send(before, said)
+            if before:
+                assert (await client.answer()).body == b"GET / "
+            assert await refusal(client) == (408, "request_timeout")
+            assert told == [errors.SLOW]
+
+    play(main)
+
+
+def test_client_that_drips_its_head_is_refused_all_the_same() -> None:
+    async def main() -> None:
+        async with serving(echo, patience=0.1) as listening:
+            client = await listening.client()
+            client.send(b"GET / HTTP/1.1\r\n")
+            while not client.reader._buffer:  # type: ignore[attr-defined]
+                client.send(b"X-A: 1\r\n")
+                await asyncio.sleep(0.01)
+            assert await refusal(client) == (408, "request_timeout")
+
+    play(main)
+
+
+@pytest.mark.parametrize("limit", [0.05, None])
+def test_client_that_is_silent_in_its_body_is_refused_if_that_is_limited(
+    limit: float | None,
+) -> None:
+    async def main() -> None:
+        async with serving(echo, patience=limit) as listening:
+            client = await listening.client()
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1234")
+            if limit is None:
+                await asyncio.sleep(0.1)
+                client.send(b"56789")
+                assert (await client.answer()).body == b"POST / 123456789"
+            else:
+                assert await refusal(client) == (408, "request_timeout")
+
+    play(main)
+
+
+def test_slow_body_that_moves_is_taken() -> None:
+    async def main() -> None:
+        async with serving(echo, patience=0.2) as listening:
+            client = await listening.client()
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+            for byte in b"123456789":
+                await asyncio.sleep(0.04)
+                client.send(bytes([byte]))
+            assert (await client.answer()).body == b"POST / 123456789"
+
+    play(main)
+
+
+def test_client_may_be_silent_while_it_is_answered() -> None:
+    async def app(client: Client) -> None:
+        client.start(200, b"", [(b"Content-Length", b"9")])
+        client.write(b"".join([data async for data in client.stream()]))
+        client.end()
+
+    async def main() -> None:
+        async with serving(app, patience=0.02) as listening:
+            client = await listening.client()
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1234")
+            await client.head()
+            await asyncio.sleep(0.08)
+            client.send(b"56789")
+            assert await client.reader.readexactly(9) == b"123456789"
+
+    play(main)
+
+
+def test_client_that_resets_before_anybody_looked_is_still_served_to_the_application() -> None:
+    async def app(client: Client) -> None:
+        gone.append(client.gone)
+        await client.collect(100)
+
+    async def main() -> None:
+        async with serving(app) as listening:
+            (await listening.client()).send(b"")
+            while not listening.connections():
+                await asyncio.sleep(0)
+            (connection,) = listening.connections()
+            connection.data_received(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+            connection.connection_lost(ConnectionResetError())
+            await asyncio.wait(set(listening.state.tasks))
+            connection.transport.abort()
+            assert gone == [True]
+
+    gone: list[bool] = []
     play(main)
 
 

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 from otlp_rig import Collecting, collecting, read
-from test_supervisor_serve import (
+from serve_rig import (
     ASK,
     LAST,
     PATIENCE,
@@ -14,10 +14,8 @@ from test_supervisor_serve import (
     Upstream,
     eventually,
     serving,
-    upstream,
 )
 
-__all__ = ["upstream"]  # a fixture
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 

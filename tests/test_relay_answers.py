@@ -199,33 +199,3 @@ def test_http_1_0_client_gets_no_chunks() -> None:
                 assert await client.ended() == b""
 
     play(main)
-
-
-def test_interim_answers_do_not_reach_the_client() -> None:
-    async def main() -> None:
-        early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nContent-Length: 7\r\n\r\n"
-        both = b"HTTP/1.1 100 Continue\r\n\r\n" + early + sized(b"real", b"X-Real: 1")
-        async with answering(both) as upstream, proxying(upstream.port) as proxy:
-            client = await proxy.client()
-            for _ in range(2):
-                answer = await client.ask(get(b"/"))
-                assert answer.line == b"HTTP/1.1 200 OK"
-                assert answer.headers == [(b"X-Real", b"1"), (b"Content-Length", b"4")]
-                assert answer.body == b"real"
-            assert len(upstream.visits) == 1
-
-    play(main)
-
-
-def test_client_that_expects_100_continue_gets_it_when_the_body_is_wanted() -> None:
-    async def main() -> None:
-        async with answering(sized(b"{}")) as upstream, proxying(upstream.port) as proxy:
-            client = await proxy.client()
-            for path in (CHAT, b"/v1/files"):
-                client.send(post(path, b"", b"Expect: 100-Continue").replace(b": 0\r", b": 4\r"))
-                assert (await client.head()).line == b"HTTP/1.1 100 Continue"
-                client.send(b"null")
-                assert (await client.answer()).line == b"HTTP/1.1 200 OK"
-            assert not upstream.heard[0].values(b"expect")
-
-    play(main)

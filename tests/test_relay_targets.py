@@ -23,7 +23,6 @@ OK = sized(b"{}")
         b"/a;b=c,d/$&'()*+@!~:",
         b'/"quotes"<>[]{}|\\^`',
         b"/v1/models?a?b??",
-        b"/with#fragment?x=1#y",
     ],
 )
 def test_target_goes_on_as_it_came(target: bytes) -> None:

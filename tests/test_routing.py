@@ -46,5 +46,43 @@ def test_what_is_no_path_is_refused(target: bytes) -> None:
     assert route(WAYS, target) is errors.BAD_TARGET
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"..",
+        b"../x",
+        b"a/../..",
+        b"a/../../b",
+        b"%2e%2e/x",
+        b"%2E./x",
+        b"a%2f..%2f..%2fx",
+        b"a/%2e%2e/%2E%2E/x",
+        b"..\\x",
+        b"..%5cx",
+        b"..;a=b/x",
+        b"a//../../x",
+        b"./../x",
+        b"../deep/x?y",
+    ],
+)
+@pytest.mark.parametrize("prefix", [b"/fast/", b"/fast/deep/", b"http://a.test/fast/"])
+def test_a_path_that_leads_out_of_its_prefix_is_refused(prefix: bytes, path: bytes) -> None:
+    assert route(WAYS, prefix + path) is errors.BAD_TARGET
+
+
+def test_a_path_that_leads_out_of_an_upstreams_base_is_refused() -> None:
+    way = Way(Upstream.parse("a", "http://a:1/base"), httpx.AsyncBaseTransport())
+    assert route([way], b"/../x") is errors.BAD_TARGET
+    assert route([way], b"/x/../y") == (way, b"/base/x/../y")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [b"a/../b", b"a/b/../../c", b"..a", b"a..", b"...", b"x?/../..", b"%252e%252e/x", b"a%20b"],
+)
+def test_a_path_that_stays_below_its_prefix_goes_on_as_it_came(path: bytes) -> None:
+    assert route(WAYS, b"/fast/" + path) == (WAYS[1], b"/" + path)
+
+
 def test_a_path_that_no_upstream_has_is_refused() -> None:
     assert route(WAYS[:2], b"/v1/models") is errors.NO_ROUTE

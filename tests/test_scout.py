@@ -1,7 +1,6 @@
 import asyncio
 import os
 import signal
-import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,8 +18,9 @@ from proxy.config import Config
 from proxy.engine import EngineSettings
 from proxy.scout import Scout
 from proxy.scouting import Scouting
+from proxy.tls import connecting
 
-TLS = ssl.create_default_context()
+TLS = connecting(None, None, None, False)
 
 
 @asynccontextmanager

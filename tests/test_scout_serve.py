@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from engine.rig import FAST, running
-from test_supervisor_serve import ASK, Answer, Proxy, Upstream, eventually, serving
+from serve_rig import ASK, Answer, Proxy, Upstream, eventually, serving
 
 from proxy.engine import EngineSettings
 from proxy.scrape import Scrape

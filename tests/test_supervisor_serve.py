@@ -1,155 +1,23 @@
 """`tokometer serve` as users run it: real processes, a real upstream, signals."""
 
-import contextlib
 import http.client
 import json
 import os
-import re
-import select
 import signal
-import socket
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from serve_rig import LAST, PATIENCE, Upstream, children, engine, eventually, serving
 
-from proxy.scrape import Scrape
 from proxy.signals import TWICE
-
-PATIENCE = 20.0  # seconds until a test gives up
-EVENT = b'data: {"model": "m", "choices": [{"index": 0, "delta": {"content": "word"}}]}\n\n'
-LAST = (
-    b'data: {"model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\n'
-    b"data: [DONE]\n\n"
-)
-ASK = json.dumps({"model": "m", "stream": True, "messages": [], "stream_options": {}}).encode()
-
-
-class Upstream(ThreadingHTTPServer):
-    """Answers with an event at once and with the rest when `go_on` is set."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
-        self.go_on = threading.Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class Answer(BaseHTTPRequestHandler):
-    server: Upstream
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Content-Length", str(len(EVENT + LAST)))
-        self.end_headers()
-        with contextlib.suppress(ConnectionError):
-            self.wfile.write(EVENT)
-            self.server.go_on.wait(PATIENCE)
-            self.wfile.write(LAST)
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
-    with Upstream() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.go_on.set()
-        server.shutdown()
-        thread.join()
-
-
-class Proxy:
-    """`tokometer serve`."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "proxy", "serve", "--port=0", "--admin-port=0", *arguments],
-            stderr=subprocess.PIPE,
-            bufsize=0,
-        )
-
-    def ready(self) -> "Proxy":
-        ports = re.findall(r"127\.0\.0\.1:(\d+)", self.line())
-        self.port, self.admin_port = int(ports[0]), int(ports[-1])
-        return self
-
-    def line(self) -> str:
-        """The next line on standard error, empty after the last one."""
-        assert self.process.stderr is not None
-        assert select.select([self.process.stderr], [], [], PATIENCE)[0]
-        return self.process.stderr.readline().decode()
-
-    @contextlib.contextmanager
-    def stream(self) -> Iterator[http.client.HTTPResponse]:
-        """An answer of which the first event has come."""
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        with contextlib.closing(client):
-            client.request("POST", "/v1/chat/completions", ASK)
-            answer = client.getresponse()
-            assert answer.read(len(EVENT)) == EVENT
-            yield answer
-
-    def admin(self, path: str) -> tuple[int, str]:
-        """Status and text of a page of the admin listener."""
-        client = http.client.HTTPConnection("127.0.0.1", self.admin_port, timeout=PATIENCE)
-        with contextlib.closing(client):
-            client.request("GET", path)
-            answer = client.getresponse()
-            return answer.status, answer.read().decode()
-
-    def count(self, name: str, **labels: str) -> float:
-        return Scrape(self.admin("/metrics")[1], 0).total(name, **labels)
-
-    def refuses(self) -> bool:
-        with socket.socket() as client:
-            return client.connect_ex(("127.0.0.1", self.port)) != 0
-
-    def signal(self, number: int = signal.SIGTERM) -> None:
-        self.process.send_signal(number)
-
-    def wait(self) -> int:
-        return self.process.wait(PATIENCE)
-
-
-@contextlib.contextmanager
-def serving(*arguments: str) -> Iterator[Proxy]:
-    one = Proxy(*arguments)
-    try:
-        yield one
-    finally:
-        one.process.kill()
-        one.process.communicate()
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def children(pid: int) -> set[int]:
-    listed = Path(f"/proc/{pid}/task/{pid}/children")
-    if listed.exists():
-        return set(map(int, listed.read_text().split()))
-    return set(map(int, subprocess.check_output(["pgrep", "-P", str(pid)]).split()))
+    with engine() as running:
+        yield running
 
 
 def test_it_serves_and_ends_with_0(upstream: Upstream, tmp_path: Path) -> None:

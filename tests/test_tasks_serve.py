@@ -4,7 +4,7 @@ import http.client
 from contextlib import closing
 
 import pytest
-from test_supervisor_serve import (
+from serve_rig import (
     ASK,
     LAST,
     PATIENCE,
@@ -12,10 +12,8 @@ from test_supervisor_serve import (
     Upstream,
     eventually,
     serving,
-    upstream,
 )
 
-__all__ = ["upstream"]  # a fixture
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from test_supervisor_serve import (
+from serve_rig import (
     ASK,
     LAST,
     PATIENCE,
@@ -17,13 +17,11 @@ from test_supervisor_serve import (
     children,
     eventually,
     serving,
-    upstream,
 )
 
 from proxy.origin import Secret
 from proxy.scrape import Scrape
 
-__all__ = ["upstream"]  # a fixture
 
 KEY = "sk-live-0123456789abcdef"
 SECRET = "a secret of the operator"

@@ -1,0 +1,76 @@
+"""Connecting to a host of several addresses: one that is dead costs a moment, not the connection.
+
+Source: RFC 8305 ("Happy Eyeballs"), sections 4 and 5: addresses of both families in turn, the next
+one when the last has failed or has taken a quarter of a second.
+"""
+
+import asyncio
+import socket
+from itertools import zip_longest
+from typing import Any
+
+_NEXT_SECONDS = 0.25
+
+Address = tuple[int, Any]  # family and what `connect` takes
+
+
+async def dial(host: str, port: int) -> socket.socket:
+    """A connected socket. The caller limits the time that this may take.
+
+    Raises: OSError, of the first address that failed; UnicodeError for what is no name.
+    """
+    loop = asyncio.get_running_loop()
+    waiting = in_turn(await _resolve(host, port))
+    running: set[asyncio.Task[socket.socket]] = set()
+    problem: OSError | None = None
+    try:
+        while waiting or running:
+            if waiting:
+                running.add(loop.create_task(_attempt(*waiting.pop(0))))
+            limit = _NEXT_SECONDS if waiting else None
+            done, _ = await asyncio.wait(
+                running, timeout=limit, return_when=asyncio.FIRST_COMPLETED
+            )
+            for attempt in done:
+                running.discard(attempt)
+                try:
+                    return attempt.result()
+                except OSError as failure:
+                    problem = problem or failure
+    finally:
+        await _give_up(running)
+    raise problem or OSError("no address")
+
+
+async def _resolve(host: str, port: int) -> list[Address]:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in found]
+
+
+def in_turn(addresses: list[Address]) -> list[Address]:
+    """The same addresses, those of the first one's family and the others by turns."""
+    first = [one for one in addresses if one[0] == addresses[0][0]]
+    rest = [one for one in addresses if one[0] != addresses[0][0]]
+    pairs = zip_longest(first, rest)
+    return [one for pair in pairs for one in pair if one is not None]
+
+
+async def _attempt(family: int, address: Any) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _give_up(running: set[asyncio.Task[socket.socket]]) -> None:
+    """Close what comes too late."""
+    for attempt in running:
+        attempt.cancel()
+    for late in await asyncio.gather(*running, return_exceptions=True):
+        if isinstance(late, socket.socket):
+            late.close()

@@ -1,0 +1,85 @@
+"""Whether a proxy is well, as its admin listener says: for health checks without curl."""
+
+import socket
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from proxy.address import UNIX, unix_path
+from proxy.settings import SettingError
+from proxy.sockets import ADMIN_NOTE, FOLDER
+
+_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class HealthSettings:
+    """Whom to ask, and what."""
+
+    admin: str | None = field(
+        default=None,
+        metadata={
+            "unit": "URL",
+            "shown": "the proxy of this user that started last",
+            "help": "its admin listener, such as http://127.0.0.1:9464 or unix:/path",
+        },
+    )
+    ready: bool = field(
+        default=False, metadata={"help": "whether it takes requests, not only whether it is there"}
+    )
+
+
+def check(settings: HealthSettings) -> tuple[bool, str]:
+    """Whether all is well, and that in a line. Raises SettingError if there is nobody to ask."""
+    admin = settings.admin or noted()
+    path = "/readyz" if settings.ready else "/healthz"
+    if answers(admin, path):
+        return True, f"{admin}: {'ready' if settings.ready else 'healthy'}"
+    return False, f"{admin}: {path} does not answer 200"
+
+
+def noted() -> str:
+    """Where the admin listener of the newest proxy is that this user runs. Raises SettingError."""
+    # Where `sockets.opened` puts it.
+    folders = {Path(tempfile.gettempdir()), Path("/tmp")}
+    notes = [note for folder in folders for note in folder.glob(f"{FOLDER}*/{ADMIN_NOTE}")]
+    found = []
+    for note in notes:
+        try:
+            found.append((note.stat().st_mtime, note.read_text("utf-8")))
+        except OSError:  # another user's, or gone by now
+            continue
+    if not found:
+        raise SettingError("no proxy of this user is running: name one with --admin URL")
+    return max(found)[1]
+
+
+def answers(admin: str, path: str) -> bool:
+    """Whether an admin listener (`http://host:port` or `unix:/path`) answers 200.
+
+    Raises SettingError if that is no address.
+    """
+    family, address = _address(admin)
+    try:
+        with socket.socket(family) as client:
+            client.settimeout(_SECONDS)
+            client.connect(address)
+            ask = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            client.sendall(ask.encode("ascii"))
+            return client.recv(64).startswith(b"HTTP/1.1 200 ")
+    except OSError:
+        return False
+
+
+def _address(admin: str) -> tuple[socket.AddressFamily, str | tuple[str, int]]:
+    try:
+        if admin.startswith(UNIX):
+            return socket.AF_UNIX, unix_path(admin)
+        parts = urlsplit(admin)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or parts.scheme != "http" or port is None:
+        raise SettingError("admin: no such address: give one such as http://127.0.0.1:9464")
+    return (socket.AF_INET6 if ":" in host else socket.AF_INET), (host, port)

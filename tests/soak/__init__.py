@@ -1,0 +1,1 @@
+"""A long run of good and bad exchanges, each of which has to be accounted for."""
