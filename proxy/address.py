@@ -3,6 +3,7 @@
 import ipaddress
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from urllib.parse import SplitResult, urlsplit
 
 EXAMPLE = "http://127.0.0.1:8000"
@@ -46,7 +47,7 @@ class Upstream:
         host = parts.hostname or ""
         return cls(name, parts.scheme, host, port, parts.path.rstrip("/"), prefix)
 
-    @property
+    @cached_property  # each request asks
     def authority(self) -> str:
         """Host and port as in a URL and a Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host

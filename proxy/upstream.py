@@ -85,7 +85,7 @@ class Transport(httpx.AsyncBaseTransport):
         try:
             body = b""
             if isinstance(request.stream, httpx.ByteStream):
-                body = b"".join([piece async for piece in request.stream])
+                body = b"".join(request.stream)
             else:
                 upload = asyncio.get_running_loop().create_task(_upload(request, connection))
                 answer.owns(upload)

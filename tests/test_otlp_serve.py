@@ -16,7 +16,6 @@ from serve_rig import (
     serving,
 )
 
-
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 

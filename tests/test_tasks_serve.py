@@ -14,7 +14,6 @@ from serve_rig import (
     serving,
 )
 
-
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 

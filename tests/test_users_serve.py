@@ -22,7 +22,6 @@ from serve_rig import (
 from proxy.origin import Secret
 from proxy.scrape import Scrape
 
-
 KEY = "sk-live-0123456789abcdef"
 SECRET = "a secret of the operator"
 
