@@ -207,7 +207,7 @@ def test_bug_of_ours_is_a_500_in_the_log_as_well(
             assert (await (await proxy.client()).ask(STREAM)).status == 500
             end = await proxy.records.end()
             assert (end["outcome"], end["code"], end["error"]) == ("aborted", 500, "internal_error")
-            monkeypatch.setattr("proxy.relay._call", broken)
+            monkeypatch.setattr("proxy.relay._json", broken)
             assert (await (await proxy.client()).ask(STREAM)).status == 500
             assert refused(proxy) == [("rejected", 500, "internal_error")]
 

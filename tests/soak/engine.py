@@ -29,6 +29,9 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     head = await reader.readuntil(b"\r\n\r\n")
     await _body(reader, head.lower())
     query = head.split(b" ", 2)[1].partition(b"?mood=")[2]
+    if not query:  # a probe
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        return True
     mood = MOODS[unquote(query.decode("ascii"))]
     for piece in mood.said:
         writer.write(piece)
