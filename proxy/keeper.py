@@ -222,7 +222,7 @@ class Keeper:
             return self._live.label(exchange)
         upstream, model = record["upstream"], clean(record.get("model") or "")
         if record.get("answered"):
-            return self._models.learn(upstream, "", model)
+            return self._models.learn(upstream, model, model)
         return self._models.label(upstream, model)
 
     def _state(self, connection: int, record: State) -> None:
