@@ -205,7 +205,8 @@ class Keeper:
         for follower in self._followers:
             follower.end(exchange, label, record)
         if self._journal is not None:
-            self._journal.add(record, beside and beside.at_arrival)
+            at_arrival, decoding = beside or (None, None)
+            self._journal.add(record, at_arrival, decoding)
 
     def _answered(self, exchange: Exchange, model: str) -> None:
         """A 2xx names its model; mostly it has done so before."""
