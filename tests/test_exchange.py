@@ -73,6 +73,8 @@ def test_a_begin_tells_what_was_asked_for() -> None:
         "time": WALL,
         "request_id": OURS,
         "trace_id": TRACE,
+        "parent_id": SPAN,
+        "sampled": True,
     }
     assert misfits(begin, Begin) == []
 
