@@ -21,7 +21,7 @@ from proxy.formats import interface
 from proxy.headers import Fields, Pair
 from proxy.meter import Meter, Outcome
 from proxy.relay import verdict
-from proxy.scouting import Scouting
+from proxy.scouting import Key, Scouting
 from proxy.survey import FAILURES, Survey
 from proxy.tokens import Learned
 
@@ -122,15 +122,16 @@ class Canary:
         return response.status_code, meter
 
 
-def _credentials(api: str, key: str) -> list[Pair]:
+def _credentials(api: str, key: Key) -> list[Pair]:
     """Headers that show `key`, a bare one or one with its scheme (`Basic ...`)."""
     found = [(b"anthropic-version", b"2023-06-01")] if api == "messages" else []
-    if " " in key:
-        found.append((b"Authorization", key.encode("ascii")))
-    elif key and api == "messages":
-        found.append((b"x-api-key", key.encode("ascii")))
-    elif key:
-        found.append((b"Authorization", b"Bearer " + key.encode("ascii")))
+    shown = key.reveal().encode("ascii")
+    if b" " in shown:
+        found.append((b"Authorization", shown))
+    elif shown and api == "messages":
+        found.append((b"x-api-key", shown))
+    elif shown:
+        found.append((b"Authorization", b"Bearer " + shown))
     return found
 
 

@@ -28,10 +28,16 @@ _MAX_WAITING_BYTES = 8 << 20
 _MODE = 0o640
 
 
-def line(record: End | Refused, concurrency: int | None) -> dict[str, Any]:
+def line(
+    record: End | Refused, concurrency: int | None, decode_concurrency: float | None = None
+) -> dict[str, Any]:
     """What the request log says of an exchange; a key whose value is unknown is absent.
 
     `time` is RFC 3339 in UTC, the other values are the record's own.
+
+    Args:
+        concurrency: streams in flight at its arrival.
+        decode_concurrency: their mean over its decode phase.
     """
     told: dict[str, Any] = {}
     if (wall := record.get("time")) is not None:
@@ -39,6 +45,8 @@ def line(record: End | Refused, concurrency: int | None) -> dict[str, Any]:
         told["time"] = text.removesuffix("+00:00") + "Z"
     if concurrency is not None:
         told["concurrency"] = concurrency
+    if decode_concurrency is not None:
+        told["decode_concurrency"] = round(decode_concurrency, 2)
     return told | {
         key: value for key, value in record.items() if key in _TOLD and value is not None
     }
@@ -78,9 +86,14 @@ class Journal:
         """Lines that could not be written so far."""
         return self._refused + self._unwritten
 
-    def add(self, record: End | Refused, concurrency: int | None) -> None:
-        """An exchange has ended; `concurrency` is that at its arrival. Written with `flush`."""
-        told = line(record, concurrency)
+    def add(
+        self,
+        record: End | Refused,
+        concurrency: int | None,
+        decode_concurrency: float | None = None,
+    ) -> None:
+        """An exchange has ended, with these streams beside it (see `line`): for `flush`."""
+        told = line(record, concurrency, decode_concurrency)
         self._lines.append(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
 
     def flush(self) -> None:

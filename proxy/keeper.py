@@ -212,7 +212,8 @@ class Keeper:
         for follower in self._followers:
             follower.end(exchange, label, record)
         if self._journal is not None:
-            self._journal.add(record, beside and beside.at_arrival)
+            at_arrival, decoding = beside or (None, None)
+            self._journal.add(record, at_arrival, decoding)
 
     def _refused(self, connection: int, record: Refused) -> None:
         self._tally.refused(record)
@@ -234,7 +235,7 @@ class Keeper:
             return self._live.label(exchange)
         upstream, model = record["upstream"], clean(record.get("model") or "")
         if record.get("answered"):
-            return self._models.learn(upstream, "", model)
+            return self._models.learn(upstream, model, model)
         return self._models.label(upstream, model)
 
     def _state(self, connection: int, record: State) -> None:

@@ -34,7 +34,8 @@ def cells(paths: Sequence[str], model: str | None = None) -> list[Cell]:
             name, rate = str(line.get("model", "")), line.get("decode_tokens_per_second")
             if not isinstance(rate, int | float) or rate <= 0 or (model and name != model):
                 continue
-            order, users = _class(line.get("concurrency"))
+            # That at arrival says little of a stream that ran beside others which came later.
+            order, users = _class(line.get("decode_concurrency", line.get("concurrency")))
             found.setdefault((name, order, users), Cell(name, users, [])).rates.append(rate)
     if not found:
         of = f" of {model}" if model else ""
@@ -44,7 +45,7 @@ def cells(paths: Sequence[str], model: str | None = None) -> list[Cell]:
 
 def _class(streams: object) -> tuple[int, str]:
     """The class of a concurrency, behind the number that it begins with."""
-    if type(streams) is not int:
+    if not isinstance(streams, int | float):
         return 0, "unknown"
     users = concurrency_class(streams)
     return int(users.split("-")[0].rstrip("+")), users

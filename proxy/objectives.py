@@ -3,7 +3,7 @@
 What counts, for each objective that is set:
 
 - `ttft`: each stream whose time to first token was observed, however it ended, and as missed each
-  that was given up without output after a longer time.
+  that failed or was left by its client after a longer time without output.
 - `tpot`: each completed stream that has a decode rate.
 - `duration`: each completed exchange, and as missed each that its client left after a longer time.
 - `all`: completed exchanges, met if they missed nothing that could be measured. Failures of the

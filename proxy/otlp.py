@@ -104,7 +104,7 @@ class Spans(SpanExporter):
 
 
 class Measurements(MetricExporter):
-    """Sends metrics. They are cumulative: what is not sent is in what is sent later."""
+    """Sends metrics. Cumulative ones, the default, are lost only until they can be sent again."""
 
     def __init__(self, exporter: OTLPMetricExporter, losses: Losses) -> None:
         super().__init__(
@@ -118,7 +118,7 @@ class Measurements(MetricExporter):
         self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: object
     ) -> MetricExportResult:
         return self._losses.attempt(
-            "metrics cannot be sent, and will be told with later ones",
+            "metrics cannot be sent until that changes",
             partial(self._exporter.export, metrics_data, timeout_millis),
             MetricExportResult.FAILURE,
         )

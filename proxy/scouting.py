@@ -20,9 +20,34 @@ def _setting(default: Any, **metadata: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
+class Key:
+    """A key that nothing prints or writes by accident; false where there is none."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return "Key(...)"
+
+    def reveal(self) -> str:
+        """The key itself, for the header that it goes into."""
+        return self._text
+
+
 @dataclass(frozen=True)
 class Scouting:
-    """The settings of one upstream; times in seconds. `key` is empty where there is none."""
+    """The settings of one upstream; times in seconds."""
 
     probe_interval: float | None = _setting(
         15.0, unit="seconds", least=1, help="how often each upstream is asked whether it is well"
@@ -47,7 +72,7 @@ class Scouting:
     canary_max_tokens: int = _setting(
         64, least=2, most=4096, help="output tokens of a canary, at most"
     )
-    key: str = field(default="", repr=False)
+    key: Key = field(default_factory=Key)
 
     def asks(self, scheme: str) -> bool:
         """Whether probes of an upstream with this scheme send requests."""
@@ -79,7 +104,7 @@ def by_upstream(
     given = keys(names, environ)
     general = Scouting(**all_of_them)
     return {
-        name: replace(general, **tables.get(name, {}), key=given.get(name, "")) for name in names
+        name: replace(general, **tables.get(name, {}), key=given.get(name, Key())) for name in names
     }
 
 
@@ -88,7 +113,7 @@ def is_key(variable: str) -> bool:
     return variable == VARIABLE or variable.startswith(f"{VARIABLE}_")
 
 
-def keys(names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+def keys(names: Sequence[str], environ: Mapping[str, str]) -> dict[str, Key]:
     """Keys by upstream: `TOKOMETER_CANARY_KEY` of the only one, `TOKOMETER_CANARY_KEY_NAME`."""
     owners: dict[str, list[str]] = {VARIABLE: list(names)}
     for name in names:
@@ -99,7 +124,7 @@ def keys(names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
             continue
         match owners.get(variable, []):
             case [name]:
-                found[name] = _checked(text, variable)
+                found[name] = Key(_checked(text, variable))
             case []:
                 raise SettingError(f"environment variable {variable}: no upstream has this name")
             case several:

@@ -21,7 +21,13 @@ _SPLIT = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
 _INDEX = "*.safetensors.index.json"
 # How configurations name the number of experts, and how many of them a token uses.
 _EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
-_USED = ("num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_topk", "top_k_experts")
+_USED = (
+    *("num_experts_per_tok", "num_experts_per_token", "experts_per_token"),
+    *("moe_top_k", "moe_topk", "moe_k", "top_k_experts"),
+)
+_WHOLE = "all of it is taken"
+_UNTOLD = "how many experts are used is not told"
+_UNNAMED = "it has experts, but no tensor is named as theirs"
 
 
 class Weights(NamedTuple):
@@ -134,8 +140,9 @@ def _active(found: _Found) -> Weights:
     if not total:
         raise ValueError("no tensors are in it: name the file of the model's weights")
     if not routed:
-        return Weights(total, total, "")
+        mixed = (found.experts or 1) > 1
+        return Weights(total, total, f"{_UNNAMED}: {_WHOLE}" if mixed else "")
     if not found.experts or not found.used or found.used > found.experts:
-        return Weights(total, total, "how many experts are used is not told: all of it is taken")
+        return Weights(total, total, f"{_UNTOLD}: {_WHOLE}")
     active = total - routed + routed * found.used / found.experts
     return Weights(active, total, f"{found.used} of {found.experts} experts are used")

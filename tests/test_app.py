@@ -253,7 +253,8 @@ def test_keeper_that_cannot_start_names_the_setting(settings: Any, named: str) -
 
 def test_a_collector_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "proxy.otlp", raising=False)
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
+    for module in ("exporter.otlp.proto.http.metric_exporter", "sdk.metrics"):
+        monkeypatch.setitem(sys.modules, f"opentelemetry.{module}", None)
     config = Config(upstreams=(at(1),), otlp_endpoint="http://127.0.0.1:4318")
     with socket.socket() as admin, socket.socket(socket.AF_UNIX) as channel:
         with pytest.raises(SettingError, match=r"^otlp_endpoint: .*\(.*\): pip install") as problem:

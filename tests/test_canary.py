@@ -10,7 +10,7 @@ from test_facts import LLAMACPP, PROPS
 from proxy.address import Upstream
 from proxy.canary import PROMPT, Canary
 from proxy.channel import Sung
-from proxy.scouting import Scouting
+from proxy.scouting import Key, Scouting
 from proxy.upstream import Transport
 
 UP = Upstream("up", "http", "127.0.0.1", 8000)
@@ -147,7 +147,7 @@ MESSAGES = [
 
 def test_messages_are_understood_and_tell_their_version(server: Server) -> None:
     server.knows("/v1/messages", MESSAGES)
-    sung = Perch(server, canary_api="messages", key="k").sing()
+    sung = Perch(server, canary_api="messages", key=Key("k")).sing()
     assert (sung["success"], sung["model"], sung["ttft_seconds"]) == (True, "claude", 0.75)
     assert "decode_tokens_per_second" not in sung  # all of it came at once
     for headers in server.headers:
@@ -252,7 +252,7 @@ def test_a_key_is_shown_to_the_list_and_to_the_model(
     server: Server, key: str, sent: str | None
 ) -> None:
     server.knows("/v1/chat/completions", CHAT)
-    Perch(server, key=key).sing()
+    Perch(server, key=Key(key)).sing()
     assert [headers.get("authorization") for headers in server.headers] == [sent] * len(
         server.headers
     )

@@ -18,7 +18,7 @@ ENGINES = {
     "a": EngineSettings(ttft=0.3, rate=40, concurrency_slowdown=0.15),
     "b": EngineSettings(ttft=0.15, rate=60, concurrency_slowdown=0.15),
 }
-TOKENS = 16
+TOKENS = 32
 
 
 def documented(name: str) -> str:
@@ -87,6 +87,6 @@ def test_one_query_compares_two_engines_at_equal_concurrency_and_context(tmp_pat
                 assert seen(url, "a", 9) and seen(url, "b", 21)
                 tpot, ttft = ask(url, documented("tpot")), ask(url, documented("ttft"))
                 averages = mean(url, "a") / mean(url, "b")
-    assert tpot == pytest.approx(60 / 40, rel=0.04)
-    assert ttft == pytest.approx(2, rel=0.06)
+    assert tpot == pytest.approx(60 / 40, rel=0.05)
+    assert ttft == pytest.approx(2, rel=0.08)
     assert averages < 1.35  # of all that happened they say something else

@@ -7,7 +7,7 @@ from proxy import facts
 from proxy.canary import PROMPT
 from proxy.config import FLAGS, load
 from proxy.metrics import Metrics
-from proxy.scouting import VARIABLE, Scouting, keys
+from proxy.scouting import VARIABLE, Key, Scouting, keys
 
 TEXT = (Path(__file__).parents[1] / "docs" / "upstreams.md").read_text("utf-8")
 
@@ -44,4 +44,4 @@ def test_the_costs_of_canaries_are_those_of_the_defaults() -> None:
 
 def test_the_variable_of_a_key_is_the_one_that_is_named() -> None:
     assert f"`{VARIABLE}_FAST` for `[upstreams.fast]`" in TEXT
-    assert keys(["fast", "slow"], {f"{VARIABLE}_FAST": "k"}) == {"fast": "k"}
+    assert keys(["fast", "slow"], {f"{VARIABLE}_FAST": "k"}) == {"fast": Key("k")}

@@ -37,6 +37,11 @@ def test_a_line_has_the_keys_of_the_contract() -> None:
     }
 
 
+def test_a_mean_of_streams_is_told_to_the_hundredth() -> None:
+    told = line(end(1, 11.0), 3, 7.98765)
+    assert (told["concurrency"], told["decode_concurrency"]) == (3, 7.99)
+
+
 def test_what_is_unknown_is_absent() -> None:
     record = end(1, 11.0, time=1700000000.0, ttft_seconds=None)
     told = line(record, None)

@@ -94,6 +94,7 @@ def test_an_exchange_from_begin_to_end(rig: Rig) -> None:
     assert value(families, "tokometer_cell_tpot_streams_total", **cell) == 1
     (line,) = rig.lines()
     assert (line["request_id"], line["concurrency"], line["output_tokens"]) == ("r-1", 1, 6)
+    assert line["decode_concurrency"] == 1
 
 
 def test_a_model_is_unknown_until_a_2xx_names_it(rig: Rig) -> None:

@@ -29,6 +29,12 @@ def test_rates_are_gathered_by_model_and_concurrency_over_all_logs(tmp_path: Pat
     assert [cell.model for cell in cells([one, two], "n")] == ["n"]
 
 
+def test_users_are_the_mean_over_the_decode_phase_where_the_log_has_it(tmp_path: Path) -> None:
+    first = stream(20.0, users=1) | {"decode_concurrency": 7.6}
+    path = log(tmp_path / "1", first, stream(20.0, users=8))
+    assert cells([path]) == [("m", "8-15", [20.0, 20.0])]
+
+
 def test_classes_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     path = log(tmp_path / "1", *(stream(9.0, users=users) for users in (64, 9, 2, 16, 1, 4, 40)))
     found = [cell.concurrency for cell in cells([path])]

@@ -11,7 +11,7 @@ from upstreams import Heard, ScriptedUpstream, Silent, Visit, answering, sized
 from proxy.address import Upstream
 from proxy.channel import Probed
 from proxy.prober import Prober
-from proxy.scouting import Scouting
+from proxy.scouting import Key, Scouting
 from proxy.upstream import Transport
 
 
@@ -24,7 +24,7 @@ class Rig:
         self.server.knows("/version", {"version": "0.32.0"})
         self.server.knows("/health", {})
         upstream = Upstream("up", "http", "127.0.0.1", 8000)
-        settings = Scouting(key="secret")
+        settings = Scouting(key=Key("secret"))
         self.prober = Prober(upstream, settings, self.server, None, lambda: self.server.now)
 
     def probe(self, after: float = 15.0) -> Probed:

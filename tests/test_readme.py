@@ -94,7 +94,7 @@ def test_every_outcome_is_listed() -> None:
 def test_every_key_of_the_request_log_is_listed() -> None:
     listed = [key for row in cells("log") for key in coded(row[0])]
     assert len(listed) == len(set(listed))
-    assert set(listed) == _TOLD | {"time", "concurrency"}
+    assert set(listed) == _TOLD | {"time", "concurrency", "decode_concurrency"}
 
 
 def test_only_metrics_that_exist_are_named() -> None:

@@ -1,9 +1,11 @@
+import dataclasses
+import json
 from typing import Any
 
 import pytest
 
 from proxy.config import load
-from proxy.scouting import Scouting, by_upstream, keys
+from proxy.scouting import Key, Scouting, by_upstream, keys
 from proxy.settings import SettingError
 
 URL = {"upstream": "http://127.0.0.1:8000"}
@@ -67,11 +69,11 @@ def test_what_a_probe_does(probe: Any, scheme: str, asks: bool) -> None:
 
 def test_a_key_is_for_the_only_upstream_or_for_the_one_it_names() -> None:
     key = {"TOKOMETER_CANARY_KEY": "k"}
-    assert keys(["default"], key) == {"default": "k"}
+    assert keys(["default"], key) == {"default": Key("k")}
     assert keys(["default"], {"TOKOMETER_CANARY_KEY": ""}) == {}
     environ = {"TOKOMETER_CANARY_KEY_A_1": "k1", "TOKOMETER_CANARY_KEY_B": "Basic k2"}
-    assert keys(["a-1", "b", "c"], environ) == {"a-1": "k1", "b": "Basic k2"}
-    assert load(URL, key).scouting_of("default").key == "k"
+    assert keys(["a-1", "b", "c"], environ) == {"a-1": Key("k1"), "b": Key("Basic k2")}
+    assert load(URL, key).scouting_of("default").key.reveal() == "k"
 
 
 @pytest.mark.parametrize(
@@ -105,3 +107,5 @@ def test_a_key_is_no_setting_and_is_not_shown(tmp_path: Any) -> None:
         load({**URL, "config": str(file)}, {})
     config = load(URL, {"TOKOMETER_CANARY_KEY": "very-secret"})
     assert "very-secret" not in repr(config)
+    with pytest.raises(TypeError):
+        json.dumps(dataclasses.asdict(config.scouting_of("default")))

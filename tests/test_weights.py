@@ -64,6 +64,14 @@ def test_where_the_used_share_is_not_told_the_whole_file_is_taken(
     assert found.note == "how many experts are used is not told: all of it is taken"
 
 
+def test_experts_that_no_tensor_is_named_after_are_noted(tmp_path: Path) -> None:
+    path = of_gguf(tmp_path / "a.gguf", DENSE, expert_count=8, expert_used_count=2)
+    note = "it has experts, but no tensor is named as theirs: all of it is taken"
+    assert weights(str(path)) == Weights(1024, 1024, note)
+    one = of_gguf(tmp_path / "b.gguf", DENSE, expert_count=1, expert_used_count=1)
+    assert weights(str(one)).note == ""
+
+
 def test_a_split_gguf_is_read_in_all_its_parts(tmp_path: Path) -> None:
     first = of_gguf(tmp_path / "m-00001-of-00002.gguf", {"a": 320})
     second = of_gguf(tmp_path / "m-00002-of-00002.gguf", {"b": 640})

@@ -23,6 +23,7 @@ from proxy.dials import DialTable, Memory
 from proxy.engine import EngineSettings, serve_engine
 from proxy.layers import Layer
 from proxy.objectives import ObjectiveTable
+from proxy.scouting import Scouting
 from proxy.scrape import Scrape
 from proxy.settings import SettingError
 from proxy.sockets import listen
@@ -124,6 +125,7 @@ def run(settings: DemoSettings) -> int:
             admin_host=settings.host,
             admin_port=admin_port,
             drain_seconds=1,  # all traffic at the end is our own
+            scouting={one.upstream: Scouting(canary_interval=10.0) for one in SIMULATIONS},
             dials=DialTable(upstreams={one.upstream: one.dials for one in SIMULATIONS}),
             objectives=ObjectiveTable({"ttft": 0.5, "tokens_per_second": 20.0}),
         )
