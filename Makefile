@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
+CODE := proxy deploy grafana tests
 ARGS ?=
 
 .PHONY: help setup demo test lint format bench bench-core real clean
@@ -33,13 +34,13 @@ test: .venv/testing ## all tests; ARGS go to pytest
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: .venv/testing ## ruff and mypy
-	$(BIN)/ruff check proxy tests
-	$(BIN)/ruff format --check proxy tests
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 
 format: .venv/testing ## let ruff rewrite what it can
-	$(BIN)/ruff check --fix proxy tests
-	$(BIN)/ruff format proxy tests
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
 
 bench: .venv/testing ## benchmarks (not part of make test)
 	$(BIN)/python -m tests.bench $(ARGS)
