@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 def rendered(settings: Settings) -> dict[str, str]:
     """The files by their path from the top of the repository."""
-    return {"deploy/prometheus/tokometer.rules.yml": files.recording(settings)}
+    return {
+        "deploy/prometheus/tokometer.rules.yml": files.recording(settings),
+        "deploy/prometheus/tokometer.alerts.yml": files.alerting(settings),
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:

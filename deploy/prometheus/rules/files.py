@@ -6,7 +6,8 @@ from typing import Any
 import yaml
 
 from deploy.prometheus.rules import index, load, service, speeds
-from deploy.prometheus.rules.rule import Group, Record
+from deploy.prometheus.rules.alerts import alerts
+from deploy.prometheus.rules.rule import Alert, Group, Record
 from deploy.prometheus.rules.settings import Settings, duration
 
 _HEAD = """\
@@ -63,3 +64,36 @@ def _group(group: Group) -> dict[str, Any]:
 def _record(rule: Record) -> dict[str, Any]:
     labels = {"labels": rule.labels} if rule.labels else {}
     return {"record": rule.name, "expr": rule.expression, **labels}
+
+
+def alerting(settings: Settings) -> str:
+    """`tokometer.alerts.yml`."""
+    rules = [_alert(settings, alert) for alert in alerts(settings)]
+    group = {"name": "tokometer-alerts", "interval": duration(settings.fast), "rules": rules}
+    return as_yaml({"groups": [group]})
+
+
+def _alert(settings: Settings, alert: Alert) -> dict[str, Any]:
+    return {
+        "alert": alert.name,
+        "expr": alert.expression,
+        "for": duration(alert.hold),
+        "labels": {"severity": alert.severity, **alert.labels},
+        "annotations": annotations(settings, alert),
+    }
+
+
+def annotations(settings: Settings, alert: Alert) -> dict[str, str]:
+    """What people read of it, and where they go next."""
+    variables = "&".join(
+        f"var-{label}={{{{ $labels.{label} | urlquery }}}}"
+        if label in alert.of
+        else f"var-{label}=$__all"
+        for label in ("job", "upstream", "model", "instance")
+    )
+    return {
+        "summary": alert.summary,
+        "description": alert.description,
+        "runbook_url": f"{settings.runbooks}#{alert.name.lower()}",
+        "dashboard_url": f"{settings.grafana}/d/tokometer-{alert.dashboard}?{variables}",
+    }

@@ -26,8 +26,9 @@ class Alert:
     Args:
         hold: seconds for which it must hold before it fires.
         summary, description: templates of Prometheus, `{{ $value }}`, `{{ $labels.model }}`.
-        dashboard: uid of the dashboard to look at first.
+        dashboard: the end of the uid of the board to look at first.
         labels: static ones beside the severity; they tell apart alerts of one name.
+        of: labels that its series have and a board has a variable for.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Alert:
     description: str
     dashboard: str
     labels: dict[str, str] = field(default_factory=dict)
+    of: tuple[str, ...] = ("job", "upstream", "model")
 
 
 @dataclass(frozen=True)

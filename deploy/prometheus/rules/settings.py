@@ -55,8 +55,8 @@ class Burn:
 class Settings:
     """All values; windows, ages and holds are seconds, shares are of 1."""
 
-    # Where links of alerts lead.
-    runbooks: str = "https://github.com/tokometer/tokometer/blob/main/docs/runbooks.md"
+    # Where links of alerts lead: your copy of docs/runbooks.md, your Grafana.
+    runbooks: str = "https://tokometer.example/docs/runbooks.md"
     grafana: str = "http://localhost:3000"
     # The jobs that scrape tokometer, a regular expression: for `up`, which has no better name.
     job: str = "tokometer"
@@ -117,7 +117,8 @@ class Settings:
     knee_share: float = 0.9
     knee_factor: float = 1.5
     knee_streams: int = 4
-    knee_hold: int = 10 * MINUTE
+    # Longer than the window of a rate, a step and a slow evaluation: load may still be growing.
+    knee_hold: int = 15 * MINUTE
     traffic_window: int = 15 * MINUTE
     traffic_ago: int = HOUR
     traffic_exchanges: int = 20
