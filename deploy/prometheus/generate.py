@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from deploy.prometheus.rules import files
+from deploy.prometheus.rules import files, provisioning
 from deploy.prometheus.rules.settings import PRESETS, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -15,6 +15,7 @@ def rendered(settings: Settings) -> dict[str, str]:
     return {
         "deploy/prometheus/tokometer.rules.yml": files.recording(settings),
         "deploy/prometheus/tokometer.alerts.yml": files.alerting(settings),
+        "grafana/provisioning/alerting/tokometer.yml": provisioning.alerting(settings),
     }
 
 

@@ -23,18 +23,16 @@ def groups(settings: Settings) -> Iterator[Group]:
 
 
 def _changed(settings: Settings) -> Record:
-    info, labels = "tokometer_upstream_info", "job, upstream, engine, version"
-    then = f"last_over_time({info}[10m] offset {duration(settings.deploy_watch)})"
+    window = duration(settings.deploy_watch)
+    seen = f"last_over_time(tokometer_upstream_info[{window}])"
     return Record(
         CHANGED,
         promql(f"""
-            group by (job, upstream) (
-              (group by ({labels}) ({info}) unless group by ({labels}) ({then}))
-                and on (job, upstream) group by (job, upstream) ({then})
-            )
+            count by (job, upstream) (
+              group by (job, upstream, engine, version) ({seen})
+            ) > 1
         """),
-        f"1 for {duration(settings.deploy_watch)} after an upstream said that it is another engine "
-        "or version",
+        f"engines and versions that an upstream had within {window}, where there was more than one",
     )
 
 

@@ -58,6 +58,8 @@ class Settings:
     # Where links of alerts lead: your copy of docs/runbooks.md, your Grafana.
     runbooks: str = "https://tokometer.example/docs/runbooks.md"
     grafana: str = "http://localhost:3000"
+    # The uid of Prometheus as Grafana's own alerts know it.
+    datasource: str = "prometheus"
     # The jobs that scrape tokometer, a regular expression: for `up`, which has no better name.
     job: str = "tokometer"
 

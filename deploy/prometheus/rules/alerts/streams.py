@@ -22,10 +22,10 @@ def _slower_than_reading(settings: Settings) -> Alert:
         "SlowerThanReading",
         "warning",
         promql(f"""
-            model:tokometer_decode_streams:share_slower{{tokens_per_second="{speed}"}}
-                > {settings.reading_share}
-              and ignoring (tokens_per_second)
-                model:tokometer_decode_streams:increase >= {settings.reading_streams}
+            sum without (tokens_per_second) (
+              model:tokometer_decode_streams:share_slower{{tokens_per_second="{speed}"}}
+            ) > {settings.reading_share}
+              and model:tokometer_decode_streams:increase >= {settings.reading_streams}
         """),
         settings.reading_hold,
         "{{ $labels.model }} on {{ $labels.upstream }}: {{ humanizePercentage $value }} of the "
