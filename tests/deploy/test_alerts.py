@@ -70,7 +70,7 @@ def said(
     """What promtool says against the alert's firing, or not firing, on this timeline."""
     alert = rules.alert(example.alert, example.labels)
     tests = [line.document(ever(example, line, fires))]
-    return complaints(folder, rules, alert, line.step, tests)
+    return complaints(folder, rules.of(alert), line.step, tests)
 
 
 def expanded(template: str, labels: dict[str, str]) -> str:
@@ -108,7 +108,7 @@ def test_it_fires_after_its_hold_says_why_and_resolves(example: Example, tmp_pat
     times = {start - line.step: False, not_yet: False, by: True, end: False}
     expected = firing(example.alert, example.labels, times)
     expected["alert_rule_test"] = [annotated(example, alert, by)]
-    complaint = complaints(tmp_path, COMMITTED, alert, line.step, [line.document(expected)])
+    complaint = complaints(tmp_path, COMMITTED.of(alert), line.step, [line.document(expected)])
     assert not complaint, complaint
 
 

@@ -152,7 +152,7 @@ class Rules:
                 return names
             names |= more
 
-    def text(self, alert: dict[str, Any]) -> str:
+    def of(self, alert: dict[str, Any]) -> str:
         """A rule file with this alert and what it needs."""
         names = self.needed(alert["expr"])
         groups = [
@@ -168,15 +168,12 @@ class Rules:
 SEVERITIES = {("severity", severity) for severity in ("critical", "warning", "info")}
 
 
-def complaints(
-    folder: Path, rules: Rules, alert: dict[str, Any], step: int, tests: list[dict[str, Any]]
-) -> str:
-    """What promtool has against this alert on these timelines; empty if nothing."""
-    folder.joinpath("rules.yml").write_text(rules.text(alert), "utf-8")
+def complaints(folder: Path, rules: str, step: int, tests: list[dict[str, Any]]) -> str:
+    """What promtool has against these rules on these timelines; empty if nothing."""
+    folder.joinpath("rules.yml").write_text(rules, "utf-8")
     document = {"rule_files": ["rules.yml"], "evaluation_interval": f"{step}m", "tests": tests}
     file = folder / "test.yml"
     file.write_text(yaml.safe_dump(document, width=1000), "utf-8")
-    done = subprocess.run(
-        ["promtool", "test", "rules", str(file)], capture_output=True, text=True, timeout=300
-    )
+    command = ["promtool", "test", "rules", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     return "" if done.returncode == 0 else done.stdout + done.stderr

@@ -53,11 +53,6 @@ def _tiles(settings: Settings, phase: str, what: str) -> Iterator[Record]:
 
 
 def _baseline(settings: Settings, phase: str, what: str) -> Iterator[Record]:
-    if settings.pinned:
-        for kept in settings.pinned:
-            if kept.name.startswith(f"cell:tokometer_{phase}_"):
-                yield Record(kept.name, f"vector({kept.value!r})", "pinned", dict(kept.labels))
-        return
     of, cell = settings.baseline.of, f"cell:tokometer_{phase}"
     yield Record(
         f"{cell}_streams:baseline",

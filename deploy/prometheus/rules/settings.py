@@ -1,6 +1,6 @@
 """Thresholds, windows and the baseline of all rules and alerts, in one place."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 SECOND = 1
@@ -155,18 +155,6 @@ class Settings:
     uncounted_share: float = 0.2
     uncounted_streams: int = 20
     uncounted_hold: int = 15 * MINUTE
-
-    # Series that are read from a file instead of from a baseline in time, if any.
-    pinned: tuple["Pinned", ...] = field(default=())
-
-
-@dataclass(frozen=True)
-class Pinned:
-    """A series of a baseline that was kept: its name, its labels and its value."""
-
-    name: str
-    labels: tuple[tuple[str, str], ...]
-    value: float
 
 
 _WEEK = Settings()
