@@ -14,6 +14,7 @@ interaction. The index with the baseline's own shares as weights is that of Lasp
 
 from collections.abc import Iterator
 
+from deploy.prometheus.rules import sizes
 from deploy.prometheus.rules.rule import CELL, MODEL, Group, Record, promql, total
 from deploy.prometheus.rules.settings import Settings, duration
 
@@ -23,10 +24,17 @@ PHASES = {"tpot": "time per output token", "ttft": "time to first token"}
 def groups(settings: Settings) -> Iterator[Group]:
     """For each phase the baseline, which moves slowly, and what is compared with it."""
     for phase, what in PHASES.items():
-        baseline = [*_tiles(settings, phase, what), *_baseline(settings, phase, what)]
+        sized = phase in sizes.PHASES
+        baseline = [
+            *_tiles(settings, phase, what),
+            *(sizes.tiles(settings, phase) if sized else ()),
+            *_baseline(settings, phase, what),
+            *(sizes.baseline(settings, phase) if sized else ()),
+        ]
         yield Group(f"tokometer-{phase}-baseline", settings.slow, baseline)
         index = [
             *_now(settings, phase, what),
+            *(sizes.now(settings, phase) if sized else ()),
             *_cells(phase, what),
             *_index(settings, phase, what),
             *_change(phase, what),
@@ -100,8 +108,8 @@ def _cells(phase: str, what: str) -> Iterator[Record]:
     cell = f"cell:tokometer_{phase}"
     yield Record(
         f"{cell}_log_ratio:like_for_like",
-        f"{cell}_log_mean:now - {cell}_log_mean:baseline",
-        f"ln of the {what} now over that of the baseline",
+        sizes.without(phase, f"({cell}_log_mean:now - {cell}_log_mean:baseline)"),
+        f"ln of the {what} now over that of the baseline, for prompts of the same size",
     )
     yield Record(
         f"{cell}_weight:matched",
@@ -132,7 +140,7 @@ def _index(settings: Settings, phase: str, what: str) -> Iterator[Record]:
     yield Record(
         f"{model}_log_ratio:standard_error",
         promql(f"""
-            sqrt({total(MODEL, f"{weight} ^ 2 * {_variance_of_difference(settings, cell)}")})
+            sqrt({total(MODEL, f"{weight} ^ 2 * {_variance_of_difference(settings, phase)}")})
               / ({total(MODEL, weight)} > 0)
         """),
         "standard error of the ln of the index",
@@ -149,11 +157,12 @@ def _index(settings: Settings, phase: str, what: str) -> Iterator[Record]:
     )
 
 
-def _variance_of_difference(settings: Settings, cell: str) -> str:
+def _variance_of_difference(settings: Settings, phase: str) -> str:
     """Of the two means of a cell, its streams' spread taken from now and baseline together."""
+    cell = f"cell:tokometer_{phase}"
     now, base = f"{cell}_streams:now", f"{cell}_streams:baseline"
     pooled = (
-        f"({now} * {cell}_log_variance:now + {base} * {cell}_log_variance:baseline)"
+        f"({now} * {cell}_log_variance:now + {base} * {sizes.variance(phase)})"
         f" / ({now} + {base} > 0)"
     )
     least = round(settings.least_log_deviation**2, 12)
