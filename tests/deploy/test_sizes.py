@@ -13,16 +13,16 @@ from deploy.prometheus.rules.settings import PRESETS
 _BEFORE = 5 * 60  # minutes
 _SLOPE, _SPREAD = 0.8, 0.2  # of ln TTFT: by size, and about that line
 _SMALL, _LARGE = math.log(256 + 1100), math.log(256 + 4000)  # both in 1k-4k
+_COUNTERS = (
+    *("cell_ttft_streams", "cell_ttft_log_sum", "cell_ttft_log_sumsq"),
+    *("ttft_size_sum", "ttft_size_sumsq", "ttft_size_log_sum"),
+)
 _CELL = {"context": "1k-4k", "concurrency": "1"}
 
 
 def _streams(small: float, large: float, slower: float) -> dict[str, float]:
     """What all counters of the cell gain in a minute with so many small and large prompts."""
-    gained = dict.fromkeys(
-        ("cell_ttft_streams", "cell_ttft_log_sum", "cell_ttft_log_sumsq")
-        + ("ttft_size_sum", "ttft_size_sumsq", "ttft_size_log_sum"),
-        0.0,
-    )
+    gained = dict.fromkeys(_COUNTERS, 0.0)
     for streams, size in ((small, _SMALL), (large, _LARGE)):
         log = 6 + _SLOPE * size + slower
         each = (1, log, log**2 + _SPREAD**2, size, size**2, size * log)
