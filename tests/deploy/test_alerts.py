@@ -52,7 +52,7 @@ def not_enough(example: Example, below: Below) -> tuple[Timeline, Settings]:
 
 @cache
 def generated(settings: Settings) -> Rules:
-    return Rules(files.recording(settings), files.alerting(settings))
+    return Rules(files.recording_document(settings), files.alerting_document(settings))
 
 
 def ever(example: Example, line: Timeline, fires: bool) -> dict[str, Any]:
@@ -138,8 +138,9 @@ def test_with_that_threshold_a_little_lower_it_would(
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_it_does_not_fire_without_traffic(example: Example, tmp_path: Path) -> None:
-    series = example.quiet or [one.quiet() for one in example.series]
-    complaint = said(tmp_path, example, timeline(example, series), fires=False)
+    nothing = Below(example.quiet or [one.quiet() for one in example.series], None)
+    line, settings = not_enough(example, nothing)
+    complaint = said(tmp_path, example, line, fires=False, rules=generated(settings))
     assert not complaint, complaint
 
 

@@ -116,17 +116,17 @@ def firing(alert: str, labels: dict[str, str], minutes: dict[int, bool]) -> dict
 
 
 class Rules:
-    """Rule files as texts, of which promtool is given only what an alert needs."""
+    """Rule files as read, of which promtool is given only what an alert needs."""
 
-    def __init__(self, recording: str, alerting: str) -> None:
-        self.groups = yaml.safe_load(recording)["groups"]
-        self.alerts = yaml.safe_load(alerting)["groups"][0]
+    def __init__(self, recording: dict[str, Any], alerting: dict[str, Any]) -> None:
+        self.groups = recording["groups"]
+        (self.alerts,) = alerting["groups"]
 
     @classmethod
     def committed(cls) -> "Rules":
         folder = ROOT / "deploy/prometheus"
         names = ("tokometer.rules.yml", "tokometer.alerts.yml")
-        return cls(*(folder.joinpath(name).read_text("utf-8") for name in names))
+        return cls(*(yaml.safe_load(folder.joinpath(name).read_text("utf-8")) for name in names))
 
     def alert(self, name: str, labels: dict[str, str]) -> dict[str, Any]:
         """The one alert with this name and, among others, these labels."""
@@ -171,7 +171,13 @@ SEVERITIES = {("severity", severity) for severity in ("critical", "warning", "in
 def complaints(folder: Path, rules: str, step: int, tests: list[dict[str, Any]]) -> str:
     """What promtool has against these rules on these timelines; empty if nothing."""
     folder.joinpath("rules.yml").write_text(rules, "utf-8")
-    document = {"rule_files": ["rules.yml"], "evaluation_interval": f"{step}m", "tests": tests}
+    document = {
+        "rule_files": ["rules.yml"],
+        "evaluation_interval": f"{step}m",
+        # Else it is another one each time, and an alert may be a step late.
+        "group_eval_order": re.findall(r"^- name: (\S+)$", rules, re.MULTILINE),
+        "tests": tests,
+    }
     file = folder / "test.yml"
     file.write_text(yaml.safe_dump(document, width=1000), "utf-8")
     command = ["promtool", "test", "rules", str(file)]

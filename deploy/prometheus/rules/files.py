@@ -50,7 +50,12 @@ def recording_groups(settings: Settings) -> list[Group]:
 
 def recording(settings: Settings) -> str:
     """`tokometer.rules.yml`."""
-    return as_yaml({"groups": [_group(group) for group in recording_groups(settings)]})
+    return as_yaml(recording_document(settings))
+
+
+def recording_document(settings: Settings) -> dict[str, Any]:
+    """The same, before it is text."""
+    return {"groups": [_group(group) for group in recording_groups(settings)]}
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -68,9 +73,14 @@ def _record(rule: Record) -> dict[str, Any]:
 
 def alerting(settings: Settings) -> str:
     """`tokometer.alerts.yml`."""
+    return as_yaml(alerting_document(settings))
+
+
+def alerting_document(settings: Settings) -> dict[str, Any]:
+    """The same, before it is text."""
     rules = [_alert(settings, alert) for alert in alerts(settings)]
     group = {"name": "tokometer-alerts", "interval": duration(settings.fast), "rules": rules}
-    return as_yaml({"groups": [group]})
+    return {"groups": [group]}
 
 
 def _alert(settings: Settings, alert: Alert) -> dict[str, Any]:
