@@ -5,7 +5,7 @@ BIN := .venv/bin
 CODE := proxy deploy grafana tests
 ARGS ?=
 
-.PHONY: help setup demo test lint format bench bench-core real clean
+.PHONY: help setup demo test lint format bench bench-core replay real boards clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -48,8 +48,17 @@ bench: .venv/testing ## benchmarks (not part of make test)
 bench-core: .venv/testing ## what framing, formats and the meter cost, ns an event
 	$(BIN)/python -m tests.bench core $(ARGS)
 
+replay: .venv/testing ## when the alerts fire in 34 h of traffic, many times over; the table goes to docs/alerting.md
+	@sh tests/prerequisites.sh
+	$(BIN)/python -m tests.replay --write $(ARGS)
+
 real: .venv/testing ## in front of a real engine: ENGINE=vllm (default) or ENGINE=llamacpp
 	ENGINE=$(or $(ENGINE),vllm) $(BIN)/python tests/real/run.py $(ARGS)
+
+boards: .venv/testing ## draw the dashboards into docs/img, 20 minutes: needs node, chromium and prometheus
+	cd grafana/render && npm install --no-package-lock --no-audit --no-fund
+	cd grafana/render && npm run types ../dashboards/*.json
+	$(BIN)/python -m grafana.pictures $(ARGS)
 
 clean: ## remove what make made, real engines excepted
 	rm -rf .venv .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
