@@ -76,7 +76,7 @@ def test_the_index_its_error_and_its_parts_are_those_of_the_definition(
     phase: str, tmp_path: Path
 ) -> None:
     series = [one for cell in CELLS for one in cell.series(phase)]
-    at = _BEFORE + 20
+    at = _BEFORE + 21
     # Quarters that were whole, and recorded, two hours before: the first ended at 15 minutes.
     expected = Expected(baseline_minutes=(at - 120) // 15 * 15)
     model = f"model:tokometer_{phase}"
@@ -99,9 +99,11 @@ def test_the_index_its_error_and_its_parts_are_those_of_the_definition(
         for name, value in values.items()
     ]
     checks.append(_labels_of(f"{model}_index:like_for_like", math.exp(expected.log), at))
-    line = Timeline(series, _BEFORE, 30, 1)
+    line = Timeline(series, _BEFORE, 30, 1, step=3)
     rules = yaml.safe_dump({"groups": list(_groups(phase))})
-    complaint = complaints(tmp_path, rules, 1, [line.document({"promql_expr_test": checks})])
+    complaint = complaints(
+        tmp_path, rules, line.step, [line.document({"promql_expr_test": checks})]
+    )
     assert not complaint, complaint
 
 

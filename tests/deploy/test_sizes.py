@@ -79,5 +79,5 @@ def _check(series: list[Series], checks: list[dict[str, object]], folder: Path) 
     groups = yaml.safe_load(files.recording(PRESETS["short"]))["groups"]
     rules = yaml.safe_dump({"groups": [one for one in groups if "ttft" in one["name"]]})
     document = Timeline(series, _BEFORE, 30, 1).document({"promql_expr_test": checks})
-    complaint = complaints(folder, rules, 1, [document])
+    complaint = complaints(folder, rules, 3, [document])
     assert not complaint, complaint
