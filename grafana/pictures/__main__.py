@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "img"
 DIGESTS = PICTURES / "boards.json"
 RENDER = ROOT / "grafana" / "render"
-NEEDED = ("node", "prometheus")
+NEEDED = ("node", "prometheus", "chromium")
 
 
 def digests() -> dict[str, str]:
@@ -33,7 +34,9 @@ def digests() -> dict[str, str]:
 def draw(answers: Path) -> None:
     """Pictures of all boards whose answers are in this folder."""
     PICTURES.mkdir(exist_ok=True)
-    subprocess.run(["node", RENDER / "render.mjs", answers, PICTURES], check=True)
+    browser = str(shutil.which("chromium"))
+    command = ["node", RENDER / "render.mjs", answers, PICTURES]
+    subprocess.run(command, check=True, env=os.environ | {"CHROMIUM": browser})
     DIGESTS.write_text(json.dumps(digests(), indent=2) + "\n", "utf-8")
 
 

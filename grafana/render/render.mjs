@@ -1,4 +1,5 @@
-// node render.mjs ANSWERS PICTURES: draws every *.json of the first folder into the second.
+// node render.mjs ANSWERS PICTURES: draws every *.json of the first folder into the second, in the
+// Chromium that the environment names.
 import { build } from 'esbuild';
 import { chromium } from 'playwright-core';
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
@@ -57,7 +58,7 @@ const folder = await mkdtemp(join(tmpdir(), 'boards-'));
 try {
   const bundle = await bundled(folder);
   const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    executablePath: process.env.CHROMIUM,
     args: ['--no-sandbox', '--font-render-hinting=none'],
   });
   for (const name of (await readdir(answers)).filter((one) => one.endsWith('.json'))) {

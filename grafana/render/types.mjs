@@ -27,7 +27,19 @@ try {
   await writeFile(file, TYPES + boards.join(''));
   const { status } = spawnSync(
     process.execPath,
-    [join(here, 'node_modules/typescript/bin/tsc'), '--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--moduleResolution', 'nodenext', '--target', 'es2022', file],
+    [
+      join(here, 'node_modules/typescript/bin/tsc'),
+      '--noEmit',
+      '--strict',
+      '--skipLibCheck',
+      '--module',
+      'nodenext',
+      '--moduleResolution',
+      'nodenext',
+      '--target',
+      'es2022',
+      file,
+    ],
     { stdio: 'inherit' }
   );
   process.exitCode = status;

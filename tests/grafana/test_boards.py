@@ -1,14 +1,13 @@
 """The boards keep the house's conventions, and show every metric there is."""
 
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from metrics_shown import METRICS, NOT_YET, RECORDED, base
+from shown import FILES, MARKS, METRICS, NOT_YET, PANELS, RECORDED
 
 from deploy.prometheus.rules.files import recording_groups
 from deploy.prometheus.rules.settings import PRESETS
@@ -18,22 +17,6 @@ from grafana.reference import expressions, panel_metrics
 from proxy.series import Histogram
 
 Json = dict[str, Any]
-FILES = {path.stem: json.loads(path.read_text("utf-8")) for path in HERE.glob("dashboards/*")}
-PANELS = {
-    f"{uid} / {panel['title']}": panel
-    for uid, board in FILES.items()
-    for panel in board["panels"]
-    if panel["type"] != "row"
-}
-MARKS = {
-    f"{uid} / {mark['name']}": mark
-    for uid, board in FILES.items()
-    for mark in board["annotations"]["list"]
-}
-EXPRESSIONS = sorted(
-    {expr for one in (*PANELS.values(), *MARKS.values()) for expr in expressions(one)}
-)
-
 # Metrics that no panel shows, and why.
 INDEX = "of the index: its recording rules read it, and boards show those"
 ABSENT = {
@@ -47,7 +30,6 @@ ABSENT = {
 
 every_board = pytest.mark.parametrize("uid", FILES)
 every_panel = pytest.mark.parametrize("name", PANELS)
-every_expression = pytest.mark.parametrize("expr", EXPRESSIONS)
 
 
 def test_files_are_what_the_description_makes_of_them() -> None:
@@ -210,58 +192,6 @@ def test_ttft_has_exemplars() -> None:
     assert target["exemplar"] is True
 
 
-@every_expression
-def test_windows_follow_the_time_shown(expr: str) -> None:
-    fixed = re.findall(r"\[(\w+)[\]:]", expr)
-    assert not fixed, "fixed windows are for recording rules"
-
-
-@every_expression
-def test_a_counter_is_never_shown_raw(expr: str) -> None:
-    counter = r"tokometer_\w+_(?:total|bucket|count|sum)\{"
-    assert len(re.findall(counter, expr)) == len(re.findall(rf"(?:rate|increase)\({counter}", expr))
-
-
-@every_expression
-def test_sums_come_before_quantiles_and_ratios(expr: str) -> None:
-    for argument in re.findall(r"histogram_quantile\([\d.]+, (.{12})", expr):
-        assert argument.startswith("sum by (le")
-    assert not re.search(r"(avg|max|min|sum)[^(]*\([^()]*histogram_quantile", expr)
-    assert "_sum{" not in expr, "a mean where the tail matters"
-
-
-def group(text: str) -> str:
-    """The parenthesis that `text` begins with."""
-    depth = 0
-    for place, character in enumerate(text):
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if not depth:
-            return text[: place + 1]
-    raise AssertionError(text)
-
-
-@every_expression
-def test_what_is_divided_by_is_more_than_nothing(expr: str) -> None:
-    for found in re.finditer(r" / (?:on \([\w, ]*\) )?(?:group_left \([\w, ]*\) )?", expr):
-        divisor = expr[found.end() :]
-        if divisor.startswith("("):
-            inner = group(divisor)
-            assert inner.endswith(" > 0)") or inner.startswith("(exp("), inner
-        else:
-            assert re.match(r"1e6|\w+:tokometer_\w+:standard_error", divisor), divisor
-
-
-@every_expression
-def test_every_series_is_chosen_by_the_boards_variables(expr: str) -> None:
-    name = r"\b(?:\w+:)?(?:tokometer_\w+(?::\w+)?|up\b|ALERTS\b)"
-    for series in re.findall(rf"{name}(?:\{{[^}}]*\}})?", unquoted(expr)):
-        assert "job=~" in series
-
-
-def unquoted(expr: str) -> str:
-    return re.sub(r'"[^"]*"', "", expr)
-
-
 @every_panel
 def test_every_metric_exists(name: str) -> None:
     for metric in panel_metrics(PANELS[name]):
@@ -272,16 +202,6 @@ def test_every_metric_exists(name: str) -> None:
 def test_marks_are_made_of_metrics_that_exist() -> None:
     for mark in MARKS.values():
         assert set(panel_metrics(mark)) <= METRICS.keys() | {"ALERTS"}
-
-
-@every_expression
-def test_labels_are_those_of_the_metric(expr: str) -> None:
-    for name, matchers in re.findall(r"\b(tokometer_\w+)\{([^}]*)\}", expr):
-        labels = (
-            METRICS[base(name)].labels if base(name) in METRICS else NOT_YET[base(name)].split()
-        )
-        used = set(re.findall(r"(\w+)(?:=~|!~|!=|=)", re.sub(r'"[^"]*"', "", matchers)))
-        assert used <= {*labels, "job", "instance", "le"}, name
 
 
 def test_every_metric_is_on_a_panel_or_left_out_on_purpose() -> None:

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pytest
-from metrics_shown import NOT_YET
-from test_boards import FILES, MARKS, PANELS
+from shown import FILES, MARKS, NOT_YET, PANELS
 
 from deploy.prometheus.rules import files
 from deploy.prometheus.rules.settings import PRESETS, Baseline
-from grafana.pictures.answers import filled, windows
+from grafana.boards import BOARDS
+from grafana.pictures.answers import answered, filled, windows
 from grafana.pictures.prometheus import Prometheus, running
+from grafana.pictures.scene import Watched
 from grafana.reference import metrics, panel_metrics
 from proxy.sockets import listen
 
@@ -115,6 +116,16 @@ def test_every_expression_finds_something(seen: Seen) -> None:
         time.sleep(LOOK_AGAIN)
         wanted = [asked for asked in wanted if not seen.finds(asked)]
     assert not wanted, "\n".join(f"{one.place}: {one.expr}" for one in wanted)
+
+
+def test_pictures_are_drawn_from_answers_to_all_queries(seen: Seen) -> None:
+    (board,) = [one.json() for one in BOARDS if one.name == "overview"]
+    told = answered(board, Watched(seen.prometheus, seen.start, time.time()))
+    drawn = [panel for panel in board["panels"] if panel["type"] != "row"]
+    for panel in drawn:
+        answers = told["answers"][panel["id"]]
+        assert [answer["target"] for answer in answers] == panel["targets"]
+    assert any(answer["series"] for panel in drawn for answer in told["answers"][panel["id"]])
 
 
 @pytest.mark.parametrize("asked", [one for one in ASKED if one.may_be_empty], ids=str)

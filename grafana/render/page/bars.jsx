@@ -9,7 +9,9 @@ import { withUnit } from './plot.js';
 
 export function Bars({ panel, frames, timeRange, theme, width, height }) {
   const [frame] = frames;
-  const names = frame.fields.find((field) => getFieldDisplayName(field, frame) === panel.options.xField);
+  const names = frame.fields.find(
+    (field) => getFieldDisplayName(field, frame) === panel.options.xField
+  );
   const fields = frame.fields.filter((field) => field.type === FieldType.number);
   const builder = React.useMemo(
     () => configured(panel, frame, names, fields, theme),
@@ -17,9 +19,27 @@ export function Bars({ panel, frames, timeRange, theme, width, height }) {
   );
   const data = [names.values.map((_, index) => index), ...fields.map((field) => field.values)];
   return (
-    <VizLayout width={width} height={height} legend={<PlotLegend data={frames} config={builder} placement="bottom" displayMode="list" calcs={[]} />}>
+    <VizLayout
+      width={width}
+      height={height}
+      legend={
+        <PlotLegend
+          data={frames}
+          config={builder}
+          placement="bottom"
+          displayMode="list"
+          calcs={[]}
+        />
+      }
+    >
       {(plotWidth, plotHeight) => (
-        <UPlotChart config={builder} data={data} width={plotWidth} height={plotHeight} timeRange={timeRange} />
+        <UPlotChart
+          config={builder}
+          data={data}
+          width={plotWidth}
+          height={plotHeight}
+          timeRange={timeRange}
+        />
       )}
     </VizLayout>
   );
@@ -70,8 +90,15 @@ function addBars(builder, frame, field, index, count, theme) {
     showPoints: 'never',
     pathBuilder: uPlot.paths.bars({
       disp: {
-        x0: { unit: 2, values: (plot) => plot.data[0].map((at) => (at + 0.1 + (0.8 * index) / count) * one(plot)) },
-        size: { unit: 2, values: (plot) => plot.data[0].map(() => ((0.9 * 0.8) / count) * one(plot)) },
+        x0: {
+          unit: 2,
+          values: (plot) =>
+            plot.data[0].map((at) => (at + 0.1 + (0.8 * index) / count) * one(plot)),
+        },
+        size: {
+          unit: 2,
+          values: (plot) => plot.data[0].map(() => ((0.9 * 0.8) / count) * one(plot)),
+        },
       },
     }),
     dataFrameFieldIndex: { frameIndex: 0, fieldIndex: frame.fields.indexOf(field) },

@@ -51,7 +51,14 @@ export function Board({ told, frames, timeRange, theme, width }) {
               {panel.type === 'row' ? (
                 <RowTitle panel={panel} theme={theme} />
               ) : (
-                <Panel panel={panel} told={told} frames={frames[panel.id]} timeRange={timeRange} theme={theme} box={box} />
+                <Panel
+                  panel={panel}
+                  told={told}
+                  frames={frames[panel.id]}
+                  timeRange={timeRange}
+                  theme={theme}
+                  box={box}
+                />
               )}
             </div>
           );
@@ -69,10 +76,20 @@ function Panel({ panel, told, frames, timeRange, theme, box }) {
   const Kind = KINDS[panel.type];
   const empty = !frames.some((frame) => frame.length > 0 && frame.fields.length > 1);
   return (
-    <PanelChrome title={panel.title} description={panel.description} width={box.width} height={box.height}>
+    <PanelChrome
+      title={panel.title}
+      description={panel.description}
+      width={box.width}
+      height={box.height}
+    >
       {(width, height) =>
         empty ? (
-          <Empty text={panel.fieldConfig.defaults.noValue} width={width} height={height} theme={theme} />
+          <Empty
+            text={panel.fieldConfig.defaults.noValue}
+            width={width}
+            height={height}
+            theme={theme}
+          />
         ) : (
           <Kind
             panel={panel}
@@ -92,7 +109,13 @@ function Panel({ panel, told, frames, timeRange, theme, box }) {
 }
 
 function Empty({ text, width, height, theme }) {
-  const style = { width, height, display: 'grid', placeItems: 'center', color: theme.colors.text.secondary };
+  const style = {
+    width,
+    height,
+    display: 'grid',
+    placeItems: 'center',
+    color: theme.colors.text.secondary,
+  };
   return <div style={style}>{text ?? 'No data'}</div>;
 }
 
@@ -107,11 +130,13 @@ function Head({ board, timeRange, theme }) {
   return (
     <div style={{ display: 'flex', alignItems: 'center', gap: 8, marginBottom: 12 }}>
       <div style={{ ...theme.typography.h4, margin: 0, marginRight: 16 }}>{board.title}</div>
-      {board.templating.list.filter(({ type }) => type === 'query').map(({ name, label }) => (
-        <div key={name} style={chip}>
-          <span style={{ color: theme.colors.text.secondary }}>{label}</span> All
-        </div>
-      ))}
+      {board.templating.list
+        .filter(({ type }) => type === 'query')
+        .map(({ name, label }) => (
+          <div key={name} style={chip}>
+            <span style={{ color: theme.colors.text.secondary }}>{label}</span> All
+          </div>
+        ))}
       <div style={{ flex: 1 }} />
       <div style={chip}>
         {clock(timeRange.from)} to {clock(timeRange.to)} UTC

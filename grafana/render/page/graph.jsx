@@ -43,7 +43,12 @@ function drawExemplars(builder, exemplars, theme) {
       const x = plot.valToPos(timestamp * 1000, 'x', true);
       const y = plot.valToPos(Number(value), scale, true);
       ctx.beginPath();
-      for (const [dx, dy] of [[0, -5], [5, 0], [0, 5], [-5, 0]]) {
+      for (const [dx, dy] of [
+        [0, -5],
+        [5, 0],
+        [0, 5],
+        [-5, 0],
+      ]) {
         ctx.lineTo(x + dx, y + dy);
       }
       ctx.fill();
@@ -56,7 +61,9 @@ function drawExemplars(builder, exemplars, theme) {
 function thinned(exemplars, step) {
   const values = exemplars.map(({ value }) => Number(value));
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  const deviation = Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length);
+  const deviation = Math.sqrt(
+    values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length
+  );
   const last = new Map();
   return [...exemplars]
     .sort((a, b) => b.value - a.value)
@@ -83,9 +90,7 @@ export function Graph({ panel, frames, answers, step, marks, timeRange, theme, w
       legend={panel.options.legend}
       options={panel.options}
     >
-      {(builder) => (
-        <Marks builder={builder} marks={marks} exemplars={exemplars} theme={theme} />
-      )}
+      {(builder) => <Marks builder={builder} marks={marks} exemplars={exemplars} theme={theme} />}
     </TimeSeries>
   );
 }

@@ -53,7 +53,18 @@ function configured(panel, frame, marks, timeRange, theme) {
     values: (_, splits) => splits.map((index) => bound(panel, buckets[index - 1].name)),
     grid: { show: false },
   });
-  buckets.forEach(() => builder.addSeries({ scaleKey: 'y', theme, pathBuilder: () => null, show: true, pointsFilter: () => [], drawStyle: 'points', showPoints: 'never', lineColor: 'transparent' }));
+  buckets.forEach(() =>
+    builder.addSeries({
+      scaleKey: 'y',
+      theme,
+      pathBuilder: () => null,
+      show: true,
+      pointsFilter: () => [],
+      drawStyle: 'points',
+      showPoints: 'never',
+      lineColor: 'transparent',
+    })
+  );
   drawCells(builder, time.values, buckets, colorOf(panel, most));
   drawMarks(builder, marks, theme);
   return { builder, most };
@@ -91,9 +102,13 @@ function drawCells(builder, times, buckets, color) {
 function Scale({ most, color }) {
   const shades = Array.from({ length: 64 }, (_, index) => color(((index + 1) / 64) * most));
   return (
-    <div style={{ display: 'flex', height: LEGEND_HEIGHT, alignItems: 'center', gap: 6, fontSize: 11 }}>
+    <div
+      style={{ display: 'flex', height: LEGEND_HEIGHT, alignItems: 'center', gap: 6, fontSize: 11 }}
+    >
       <span>0</span>
-      <div style={{ width: 160, height: 8, background: `linear-gradient(90deg, ${shades.join()})` }} />
+      <div
+        style={{ width: 160, height: 8, background: `linear-gradient(90deg, ${shades.join()})` }}
+      />
       <span>{formatted('short', most)}</span>
     </div>
   );

@@ -25,15 +25,24 @@ async function draw(told, width) {
     </ThemeContext.Provider>
   );
   await document.fonts.ready;
-  setTimeout(() => { window.drawn = true; }, 1500);
+  setTimeout(() => {
+    window.drawn = true;
+  }, 1500);
 }
 
 const silent = {
   publish() {},
-  getStream: () => ({ subscribe: () => ({ unsubscribe() {} }), pipe() { return this; } }),
+  getStream: () => ({
+    subscribe: () => ({ unsubscribe() {} }),
+    pipe() {
+      return this;
+    },
+  }),
   subscribe: () => ({ unsubscribe() {} }),
   removeAllListeners() {},
-  newScopedBus() { return this; },
+  newScopedBus() {
+    return this;
+  },
 };
 
 window.draw = draw;
