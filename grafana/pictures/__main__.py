@@ -35,7 +35,7 @@ def draw(answers: Path) -> None:
     """Pictures of all boards whose answers are in this folder."""
     PICTURES.mkdir(exist_ok=True)
     browser = str(shutil.which("chromium"))
-    command = ["node", RENDER / "render.mjs", answers, PICTURES]
+    command = ["node", *map(str, (RENDER / "render.mjs", answers, PICTURES))]
     subprocess.run(command, check=True, env=os.environ | {"CHROMIUM": browser})
     DIGESTS.write_text(json.dumps(digests(), indent=2) + "\n", "utf-8")
 
