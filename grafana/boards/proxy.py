@@ -120,6 +120,7 @@ _BELIEF: list[Panel] = [
             f" ({rate('token_counts_total')} > 0) > 0",
             "{{source}}",
         ),
+        span=6,
         stacked=True,
         most=1,
     ),
@@ -128,6 +129,7 @@ _BELIEF: list[Panel] = [
         "Per second, by reason. They have no sample in speed histograms.",
         PER_SECOND,
         Query(rate("skipped_total", "reason") + " > 0", "{{reason}}"),
+        span=6,
         stacked=True,
         empty="None",
     ),
@@ -136,7 +138,17 @@ _BELIEF: list[Panel] = [
         "Values of a label past its limit (--max-models, --max-users), per second.",
         PER_SECOND,
         Query(rate("label_overflow_total", "label", labels=OWN), "{{label}}"),
+        span=6,
         empty="No proxy",
+    ),
+    lines(
+        "Refused by the proxy",
+        "Requests per second that no upstream saw, by reason. They are in no other figure.",
+        PER_SECOND,
+        Query(rate("refused_total", "reason", labels=OWN) + " > 0", "{{reason}}"),
+        span=6,
+        stacked=True,
+        empty="None",
     ),
 ]
 

@@ -27,6 +27,7 @@ NOT_YET = {
     "tokometer_decode_characters_per_second": "upstream model",
     "tokometer_tokens_per_chunk": "upstream model",
     "tokometer_burst_ratio": "upstream model",
+    "tokometer_refused_total": "reason",
 }
 METRICS = {family.name: family for family in Metrics({})._families}
 RECORDED = {rule.name for group in recording_groups(PRESETS["week"]) for rule in group.rules}
