@@ -23,7 +23,7 @@ def rendered(settings: Settings) -> dict[str, str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write or check the files; the status to exit with."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     status = 0
     for name, text in rendered(_settings(options)).items():
         path = options.out / name
@@ -36,18 +36,17 @@ def main(arguments: list[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m deploy.prometheus.generate", description=__doc__
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if files differ")
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(prog="python -m deploy.prometheus.generate", description=__doc__)
+    made.add_argument("--check", action="store_true", help="write nothing; 1 if files differ")
+    made.add_argument(
         "--out", type=Path, default=ROOT, metavar="DIR", help="where to write instead of here"
     )
-    parser.add_argument(
+    made.add_argument(
         "--baseline", choices=PRESETS, default="week", help="what now is compared with (week)"
     )
-    parser.add_argument(
+    made.add_argument(
         "--baseline-end",
         type=_moment,
         metavar="TIME",
@@ -55,12 +54,10 @@ def _parser() -> argparse.ArgumentParser:
         "Prometheus keeps that time",
     )
     usual = Settings()
-    parser.add_argument(
-        "--runbooks", default=usual.runbooks, metavar="URL", help="docs/runbooks.md"
-    )
-    parser.add_argument("--grafana", default=usual.grafana, metavar="URL", help=usual.grafana)
-    parser.add_argument("--job", default=usual.job, metavar="REGEX", help=f"({usual.job})")
-    return parser
+    made.add_argument("--runbooks", default=usual.runbooks, metavar="URL", help="docs/runbooks.md")
+    made.add_argument("--grafana", default=usual.grafana, metavar="URL", help=usual.grafana)
+    made.add_argument("--job", default=usual.job, metavar="REGEX", help=f"({usual.job})")
+    return made
 
 
 def _moment(text: str) -> datetime:

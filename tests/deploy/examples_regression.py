@@ -1,6 +1,7 @@
 """Alerts that compare with a past."""
 
 import math
+from dataclasses import replace
 
 from examples import Below, Example
 from timelines import SCOPE, Series, counts, gauge, histogram
@@ -37,7 +38,9 @@ def _cell(
 
 def _gates(phase: str, almost: float, setting: str) -> dict[str, Below]:
     other = _cell(phase, normal=0, then=3.2, cell=_NEW)
+    many = [replace(one, labels={**one.labels, "model": "other"}) for one in _cell(phase, slower=2)]
     return {
+        "of many models": Below(many, None),
         f"{almost}": Below(_cell(phase, slower=almost), {setting: almost - 0.01}),
         "uncertain": Below(_cell(phase, slower=1.25, spread=1.3), {"regression_errors": 2}),
         "of other work": Below([*_cell(phase, slower=1.25), *other], {"regression_coverage": 0.35}),

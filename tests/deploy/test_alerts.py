@@ -61,7 +61,7 @@ def ever(example: Example, line: Timeline, fires: bool) -> dict[str, Any]:
         return firing(example.alert, example.labels, {example.before + example.fires[1]: True})
     end = line.before + line.during + line.after
     times = dict.fromkeys(range(line.before, end, line.step), False)
-    return firing(example.alert, example.labels, times)
+    return firing(example.alert, {}, times)
 
 
 def said(

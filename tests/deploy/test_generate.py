@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,14 @@ def test_links_lead_where_they_are_told_to(tmp_path: Path) -> None:
     text = (tmp_path / "deploy/prometheus/tokometer.alerts.yml").read_text("utf-8")
     assert "runbook_url: https://wiki/r.md#decoderegression" in text
     assert "dashboard_url: https://graphs/d/tokometer-regression?" in text
+
+
+def test_the_options_that_the_readme_names_exist() -> None:
+    text = (generate.ROOT / "deploy/prometheus/README.md").read_text("utf-8")
+    lines = re.findall(r"^(?:.*prometheus\.generate |\| `)(--.*)$", text, re.MULTILINE)
+    named = {flag for line in lines for flag in re.findall(r"(?<![\w.-])--[a-z-]+", line)}
+    exist = {flag for action in generate.parser()._actions for flag in action.option_strings}
+    assert named - {"--storage"} == exist - {"-h", "--help"}
 
 
 @pytest.mark.parametrize(

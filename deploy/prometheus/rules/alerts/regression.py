@@ -32,10 +32,13 @@ def alerts(settings: Settings) -> Iterator[Alert]:
 
 
 def _slower(settings: Settings, phase: str, index: float) -> str:
-    """Effect, certainty, coverage and a few streams at least: none of them is enough alone."""
+    """Effect, certainty, coverage and a few streams at least: none of them is enough alone.
+
+    `other` is many models, whose mix may change.
+    """
     model = f"model:tokometer_{phase}"
     return promql(f"""
-        {model}_index:like_for_like > {index}
+        {model}_index:like_for_like{{model!="other"}} > {index}
           and {model}_log_ratio:like_for_like
             > {settings.regression_errors} * {model}_log_ratio:standard_error
           and {model}_coverage:ratio > {settings.regression_coverage}
