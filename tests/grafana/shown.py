@@ -33,7 +33,9 @@ METRICS = {family.name: family for family in Metrics({})._families}
 RECORDED = {rule.name for group in recording_groups(PRESETS["week"]) for rule in group.rules}
 
 
-FILES = {path.stem: json.loads(path.read_text("utf-8")) for path in HERE.glob("dashboards/*")}
+FILES = {
+    path.stem: json.loads(path.read_text("utf-8")) for path in sorted(HERE.glob("dashboards/*"))
+}
 PANELS = {
     f"{uid} / {panel['title']}": panel
     for uid, board in FILES.items()
