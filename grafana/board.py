@@ -20,6 +20,7 @@ from deploy.prometheus.rules.alerts import alerts
 from deploy.prometheus.rules.settings import PRESETS
 from grafana.parts import DATASOURCE
 from grafana.queries import OWN, UPSTREAM
+from grafana.reference import panel_metrics
 
 Panel = timeseries.Panel | heatmap.Panel | stat.Panel | table.Panel | barchart.Panel
 Json = dict[str, Any]
@@ -173,6 +174,8 @@ def _finished(board: Json) -> Json:
     board["annotations"] = {"list": list(_marks())}
     for number, panel in enumerate(board["panels"], 1):
         panel["id"] = number
+        if panel["type"] != "row":
+            panel["description"] += f"\n\nFrom {', '.join(panel_metrics(panel))}."
     for variable in board["templating"]["list"]:
         variable["current"] = {}
         for of_intervals in ("auto", "auto_min", "auto_count"):

@@ -76,8 +76,8 @@ def geometric_mean(cell: str, by: str, window: str = RANGE, where: str = "") -> 
 
 
 def share_errors(by: str = "", window: str = INTERVAL) -> str:
-    """The share of exchanges that went wrong. A client that left is nobody's fault."""
-    bad = rate("requests_total", by, f'outcome!~"{FAULTLESS}"', window=window)
+    """The share of exchanges that went wrong, as the alert has it: a 4xx is the client's doing."""
+    bad = rate("requests_total", by, f'outcome!~"{FAULTLESS}",code!~"4.."', window=window)
     return ratio(bad, rate("requests_total", by, window=window))
 
 

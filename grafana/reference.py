@@ -43,4 +43,5 @@ def _lines(boards: Iterable[dict[str, Any]]) -> Iterable[str]:
         for panel in board["panels"]:
             if panel["type"] != "row":
                 made_of = ", ".join(f"`{name}`" for name in panel_metrics(panel))
-                yield f"| {panel['title']} | {panel['description']} | {made_of} |"
+                about, _, _ = panel["description"].partition("\n\n")
+                yield f"| {panel['title']} | {about} | {made_of} |"

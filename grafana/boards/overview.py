@@ -77,8 +77,8 @@ _NOW = Row(
         ),
         number(
             "Errors",
-            "Share of exchanges that ended otherwise than completed. Clients that left are no"
-            " errors.",
+            "Share of exchanges that failed: 5xx, errors in mid-answer, cut, unreachable, too late."
+            " A 4xx is the client's doing, and so is leaving.",
             SHARE,
             share_errors(),
             decimals=1,
@@ -168,8 +168,7 @@ _EXCHANGES = Row(
         ),
         lines(
             "Errors by model",
-            "Share of exchanges that ended otherwise than completed, clients that left not"
-            " counted.",
+            "Share of exchanges that failed. A 4xx is the client's doing, and so is leaving.",
             SHARE,
             Query(share_errors("model"), "{{model}}"),
         ),

@@ -130,8 +130,10 @@ def test_titles_of_panels_are_unique_in_their_board(uid: str) -> None:
 @every_panel
 def test_a_panel_says_what_it_shows_in_which_unit(name: str) -> None:
     panel = PANELS[name]
-    assert len(panel["description"]) > 15
-    assert panel["description"].endswith(".")
+    about, made_of = panel["description"].split("\n\n")
+    assert len(about) > 15
+    assert about.endswith(".")
+    assert made_of == f"From {', '.join(panel_metrics(panel))}."
     assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
     defaults = panel["fieldConfig"]["defaults"]
     assert defaults["noValue"], "what is shown where there is nothing?"
