@@ -139,7 +139,6 @@ def number(
     decimals: int | None = None,
     good_or_bad: Steps = (),
     texts: dict[str, str] | None = None,
-    legend: str = "",
     course: bool = False,
     empty: str = NO_TRAFFIC,
 ) -> stat.Panel:
@@ -164,7 +163,7 @@ def number(
         .color_mode(kinds.BigValueColorMode.VALUE)
         .graph_mode(kinds.BigValueGraphMode.AREA if course else kinds.BigValueGraphMode.NONE)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
-        .with_target(over_time(Query(expr, legend)))
+        .with_target(over_time(Query(expr)))
     )
     if decimals is not None:
         panel.decimals(decimals)

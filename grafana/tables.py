@@ -39,11 +39,10 @@ class Column:
     unit: str = ""
     decimals: int | None = None
     good_or_bad: Steps = ()
-    width: int | None = None  # pixels
 
     def properties(self) -> list[models.DynamicConfigValue]:
         """What makes the column different from others."""
-        plain = {"unit": self.unit or None, "decimals": self.decimals, "custom.width": self.width}
+        plain = {"unit": self.unit or None, "decimals": self.decimals}
         found = [setting(name, value) for name, value in plain.items() if value is not None]
         if self.good_or_bad:
             found += [
