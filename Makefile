@@ -2,9 +2,10 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
+CODE := proxy deploy grafana tests
 ARGS ?=
 
-.PHONY: help setup demo test lint format bench bench-core soak real clean
+.PHONY: help setup demo test lint format bench bench-core replay soak real boards clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -33,13 +34,13 @@ test: .venv/testing ## all tests; ARGS go to pytest
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: .venv/testing ## ruff and mypy
-	$(BIN)/ruff check proxy tests
-	$(BIN)/ruff format --check proxy tests
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 
 format: .venv/testing ## let ruff rewrite what it can
-	$(BIN)/ruff check --fix proxy tests
-	$(BIN)/ruff format proxy tests
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
 
 bench: .venv/testing ## benchmarks (not part of make test)
 	$(BIN)/python -m tests.bench $(ARGS)
@@ -50,8 +51,17 @@ bench-core: .venv/testing ## what framing, formats and the meter cost, ns an eve
 soak: .venv/testing ## 200,000 exchanges, a fault in every third: minutes; ARGS="--exchanges 50000"
 	$(BIN)/python -m tests.soak $(ARGS)
 
+replay: .venv/testing ## when the alerts fire in 34 h of traffic, many times over; the table goes to docs/alerting.md
+	@sh tests/prerequisites.sh
+	$(BIN)/python -m tests.replay --write $(ARGS)
+
 real: .venv/testing ## in front of a real engine: ENGINE=vllm (default) or ENGINE=llamacpp
 	ENGINE=$(or $(ENGINE),vllm) $(BIN)/python tests/real/run.py $(ARGS)
+
+boards: .venv/testing ## draw the dashboards into docs/img, 20 minutes: needs node, chromium and prometheus
+	cd grafana/render && npm install --no-package-lock --no-audit --no-fund
+	cd grafana/render && npm run types ../dashboards/*.json
+	$(BIN)/python -m grafana.pictures $(ARGS)
 
 clean: ## remove what make made, real engines excepted
 	rm -rf .venv .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,15 +1,21 @@
 """Cells: like is compared with like, by context and by concurrency.
 
 Number, sum and sum of squares of the logarithms are enough for the geometric mean of a cell and
-its standard error, and they add up over time, replicas and cells as counters do.
+its standard error, and they add up over time, replicas and cells as counters do. A class is wide;
+where the time depends on the size all through it (TTFT), three more tell how, and so what part of a
+change comes from sizes that moved inside of the class (analysis of covariance).
 """
 
 import math
 from bisect import bisect_right
 from itertools import product
+from typing import NamedTuple
 
 from proxy.series import Counter
 
+# TTFT is a wait plus a share for each token, so that ln TTFT is nearly straight in ln (a + tokens);
+# what fits best depends on the engine, but not much.
+_SIZE_FROM = 256
 _CONTEXT_FROM = (1024, 4096, 16384, 65536)  # tokens: where the second class begins, and so on
 _CONTEXTS = ("0-1k", "1k-4k", "4k-16k", "16k-64k", "64k+")
 _CONCURRENCIES = ("1", "2-3", "4-7", "8-15", "16-31", "32-63", "64+")
@@ -34,13 +40,24 @@ def concurrency_class(streams: float) -> str:
     return _CONCURRENCIES[min(max(power, 0), len(_CONCURRENCIES) - 1)]
 
 
-class Cells:
-    """The three counters of one time (`ttft`, `tpot`), by upstream, model and cell."""
+class Sizes(NamedTuple):
+    """What is needed to know how a time grows with the size ln (256 + tokens) inside of a class."""
 
-    def __init__(self, streams: Counter, log_sum: Counter, log_sumsq: Counter) -> None:
+    sum: Counter  # of the sizes
+    sumsq: Counter
+    log_sum: Counter  # of the products of size and ln of the time
+
+
+class Cells:
+    """The counters of one time (`ttft`, `tpot`), by upstream, model and cell."""
+
+    def __init__(
+        self, streams: Counter, log_sum: Counter, log_sumsq: Counter, *, sizes: Sizes | None = None
+    ) -> None:
         self._streams = streams
         self._log_sum = log_sum
         self._log_sumsq = log_sumsq
+        self._sizes = sizes
 
     def observe(
         self, seconds: float, scope: tuple[str, ...], tokens: int | None, streams: float
@@ -52,3 +69,8 @@ class Cells:
         self._streams.of(*cell).add(1)
         self._log_sum.of(*cell).add(log)
         self._log_sumsq.of(*cell).add(log * log)
+        if self._sizes is not None and tokens is not None:
+            size = math.log(_SIZE_FROM + tokens)
+            self._sizes.sum.of(*cell).add(size)
+            self._sizes.sumsq.of(*cell).add(size * size)
+            self._sizes.log_sum.of(*cell).add(size * log)

@@ -1,8 +1,9 @@
 """The metrics of speed: times, rates, how output is delivered, what was aimed at; see `metrics`."""
 
 from proxy import buckets
-from proxy.cells import CELLS, Cells
+from proxy.cells import CELLS, Cells, Sizes
 from proxy.families import Families
+from proxy.series import Counter
 
 
 class Speeds(Families):
@@ -128,21 +129,29 @@ class Speeds(Families):
         )
 
     def _define_cells(self) -> None:
-        self.ttft_cells = self._cells("ttft", "TTFT", "uncached prompt tokens")
+        context = "uncached prompt tokens"
+        self.ttft_cells = self._cells("ttft", "TTFT", context, sizes=self._sizes("TTFT", context))
         self.tpot_cells = self._cells("tpot", "time per output token", "prompt tokens")
 
-    def _cells(self, name: str, what: str, context: str) -> Cells:
-        labels = "upstream model context concurrency"
+    def _cells(self, name: str, what: str, context: str, sizes: Sizes | None = None) -> Cells:
         of = f"of the {what} in microseconds, by {context} and concurrency."
+        streams = f"Completed streams with a {what}, by {context} and concurrency."
         return Cells(
-            self._counter(
-                f"cell_{name}_streams_total",
-                labels,
-                f"Completed streams with a {what}, by {context} and concurrency.",
-                CELLS,
-            ),
-            self._counter(f"cell_{name}_log_sum_total", labels, f"Sum of ln {of}", CELLS),
-            self._counter(
-                f"cell_{name}_log_sumsq_total", labels, f"Sum of squares of ln {of}", CELLS
-            ),
+            self._cell(f"cell_{name}_streams", streams),
+            self._cell(f"cell_{name}_log_sum", f"Sum of ln {of}"),
+            self._cell(f"cell_{name}_log_sumsq", f"Sum of squares of ln {of}"),
+            sizes=sizes,
         )
+
+    def _sizes(self, what: str, context: str) -> Sizes:
+        size, by = f"ln (256 + {context})", f"by {context} and concurrency."
+        times = f"times ln of the {what} in microseconds"
+        return Sizes(
+            self._cell("ttft_size_sum", f"Sum of {size}, {by}"),
+            self._cell("ttft_size_sumsq", f"Sum of squares of {size}, {by}"),
+            self._cell("ttft_size_log_sum", f"Sum of {size} {times}, {by}"),
+        )
+
+    def _cell(self, name: str, help: str) -> Counter:
+        labels = "upstream model context concurrency"
+        return self._counter(f"{name}_total", labels, help, CELLS)

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from proxy.cells import CELLS, Cells, concurrency_class, context_class
+from proxy.cells import CELLS, Cells, Sizes, concurrency_class, context_class
 from proxy.series import Counter
 
 
@@ -38,6 +38,20 @@ def test_a_cell_sums_logarithms_of_microseconds() -> None:
     first, second = math.log(250_000), math.log(500_000)
     values = [counter.of("up", "m", "1k-4k", "2-3").value for counter in counters]
     assert values == pytest.approx([2, first + second, first**2 + second**2], rel=1e-12)
+
+
+def test_where_the_size_matters_it_is_summed_too() -> None:
+    counters = [Counter(name, ["u", "m", "c", "n"], "help", CELLS) for name in "abcdef"]
+    cells = Cells(*counters[:3], sizes=Sizes(*counters[3:]))
+    cells.observe(0.25, ("up", "m"), 2000, 3)
+    cells.observe(0.5, ("up", "m"), 4000, 2.5)
+    cells.observe(0.5, ("up", "m"), None, 1)
+    small, large = math.log(2256), math.log(4256)
+    product = small * math.log(250_000) + large * math.log(500_000)
+    sizes = [counter.of("up", "m", "1k-4k", "2-3").value for counter in counters[3:]]
+    assert sizes == pytest.approx([small + large, small**2 + large**2, product], rel=1e-12)
+    unknown = [counter.of("up", "m", "unknown", "1").value for counter in counters]
+    assert unknown == pytest.approx([1, math.log(500_000), math.log(500_000) ** 2, 0, 0, 0])
 
 
 def test_a_time_below_the_unit_does_not_count_backwards() -> None:

@@ -1,0 +1,1 @@
+"""Scrape configuration, recording rules and alerts for Prometheus."""

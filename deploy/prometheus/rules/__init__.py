@@ -1,0 +1,1 @@
+"""The source of the recording rules and alerts; `deploy.prometheus.generate` writes them."""

@@ -1,0 +1,101 @@
+"""What TTFT owes to prompts that grew or shrank inside of their class.
+
+TTFT follows the number of tokens all through a class, which is wide; with a slope from the
+baseline the sizes' part is taken out (analysis of covariance, one slope for all cells)::
+
+    x = ln (256 + uncached tokens), y = ln TTFT
+    slope = sum (sum xy - n mean_x mean_y) / sum (sum x^2 - n mean_x^2)      sums over the cells
+    d' = d - slope (mean_x now - mean_x baseline)
+    s'^2 = s^2 - slope (2 s_xy - slope s_x^2)
+"""
+
+from collections.abc import Iterator
+
+from deploy.prometheus.rules.rule import CELL, MODEL, Record, promql, total
+from deploy.prometheus.rules.settings import Settings, duration
+
+PHASES = ("ttft",)  # time per token hardly depends on the context inside of a class
+_COUNTERS = ("size_sum", "size_sumsq", "size_log_sum")
+
+
+def tiles(settings: Settings, phase: str) -> Iterator[Record]:
+    """As the cells' own, see `index`."""
+    window = settings.baseline.tile
+    for counter in _COUNTERS:
+        yield Record(
+            f"cell:tokometer_{phase}_{counter}:tile",
+            f"{_increase(phase, counter, window)} > 0",
+            f"{counter} of the cell, the last {duration(window)}",
+        )
+
+
+def baseline(settings: Settings, phase: str) -> Iterator[Record]:
+    """Slope, and what is needed for it."""
+    of, cell, model = settings.baseline.of, f"cell:tokometer_{phase}", f"model:tokometer_{phase}"
+    streams, mean = f"{cell}_streams:baseline", f"{cell}_size_mean:baseline"
+    squares, products = f"{cell}_size_squares:baseline", f"{cell}_size_products:baseline"
+    slope = f"on ({MODEL}) group_left () {model}_size_slope:baseline"
+    yield Record(mean, f"{of(f'{cell}_size_sum:tile')} / {streams}", "mean size")
+    yield Record(
+        squares,
+        f"{of(f'{cell}_size_sumsq:tile')} - {streams} * {mean} ^ 2",
+        "squares of the sizes about their mean, summed",
+    )
+    yield Record(
+        products,
+        f"{of(f'{cell}_size_log_sum:tile')} - {streams} * {mean} * {cell}_log_mean:baseline",
+        "products of size and logarithm about their means, summed",
+    )
+    yield Record(
+        f"{model}_size_slope:baseline",
+        promql(f"""
+            {total(MODEL, products)}
+              / ({total(MODEL, squares)} > {settings.least_size_squares})
+        """),
+        "by how much the logarithm grows with the size",
+    )
+    yield Record(
+        f"{cell}_residual_variance:baseline",
+        promql(f"""
+            {cell}_log_variance:baseline
+              - (2 * {products} - {squares} * {slope}) * {slope} / {streams}
+        """),
+        "variance of the logarithm about the line",
+    )
+
+
+def now(settings: Settings, phase: str) -> Iterator[Record]:
+    """What the sizes' drift makes of the change of each cell."""
+    cell, model = f"cell:tokometer_{phase}", f"model:tokometer_{phase}"
+    yield Record(
+        f"{cell}_size_mean:now",
+        f"{_increase(phase, 'size_sum', settings.now)} / {cell}_streams:now > 0",
+        f"mean size, the last {duration(settings.now)}",
+    )
+    yield Record(
+        f"{cell}_log_ratio:size",
+        promql(f"""
+            ({cell}_size_mean:now - {cell}_size_mean:baseline)
+              * on ({MODEL}) group_left () {model}_size_slope:baseline
+        """),
+        "part of the change that sizes inside of the class account for",
+    )
+
+
+def without(phase: str, change: str) -> str:
+    """`change` of the cells without that part, where it is known."""
+    if phase not in PHASES:
+        return change
+    return f"({change} - cell:tokometer_{phase}_log_ratio:size) or {change}"
+
+
+def variance(phase: str) -> str:
+    """What is left unexplained of the logarithms' variance in the baseline."""
+    whole = f"cell:tokometer_{phase}_log_variance:baseline"
+    if phase not in PHASES:
+        return whole
+    return f"(cell:tokometer_{phase}_residual_variance:baseline or {whole})"
+
+
+def _increase(phase: str, counter: str, window: int) -> str:
+    return total(CELL, f"increase(tokometer_{phase}_{counter}_total[{duration(window)}])")

@@ -1,0 +1,1 @@
+"""Grafana dashboards of tokometer, written from one description: `python -m grafana.build`."""

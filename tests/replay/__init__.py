@@ -1,0 +1,1 @@
+"""Replay: seeded traffic through real Prometheus, to see when the alerts fire."""
