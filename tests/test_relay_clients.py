@@ -13,7 +13,7 @@ import ollama
 import openai
 import pytest
 from engine.rig import FAST, running
-from test_supervisor_serve import Proxy, eventually, serving
+from serve_rig import Proxy, eventually, serving
 
 from proxy.engine import EngineSettings
 
