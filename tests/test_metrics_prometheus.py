@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 from engine.rig import FAST, running
-from test_supervisor_serve import eventually, serving
+from serve_rig import eventually, serving
 
 from proxy.engine import EngineSettings
 from proxy.sockets import listen
