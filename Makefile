@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help setup demo test lint format bench bench-core soak real clean
+.PHONY: help setup demo test lint format bench bench-core fuzz soak real clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -49,6 +49,10 @@ bench-core: .venv/testing ## what framing, formats and the meter cost, ns an eve
 
 soak: .venv/testing ## 200,000 exchanges, a fault in every third: minutes; ARGS="--exchanges 50000"
 	$(BIN)/python -m tests.soak $(ARGS)
+
+fuzz: .venv/testing ## every parser for a minute each; ARGS="connection -max_total_time=600"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 real: .venv/testing ## in front of a real engine: ENGINE=vllm (default) or ENGINE=llamacpp
 	ENGINE=$(or $(ENGINE),vllm) $(BIN)/python tests/real/run.py $(ARGS)
