@@ -7,10 +7,7 @@ that socket's callback.
 import asyncio
 import contextlib
 import itertools
-import os
 import random
-import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
@@ -33,6 +30,7 @@ from proxy.injection import Withdrawal
 from proxy.jsontext import edges, is_heavy
 from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
+from proxy.notices import place, say
 from proxy.routing import Way, route
 from proxy.tokens import Learning
 from proxy.tunnel import carry
@@ -108,7 +106,7 @@ class Relay:
                 exchange.error = errors.DRAINING.code
             raise
         except Exception as mistake:
-            _confess(mistake)
+            say(f"{place(mistake)}, please report")
             if exchange is None:
                 self._ledger.refused(errors.INTERNAL, client.fields, wall)
             else:
@@ -349,14 +347,7 @@ def _look(meter: Meter, data: bytes, at: float) -> None:
         meter.read(data, at)
     except Exception as mistake:  # ours: the bytes are on their way all the same
         meter.give_up("malformed")
-        _confess(mistake)
-
-
-def _confess(mistake: Exception) -> None:
-    """Say where we broke, never over what: that may be somebody's text."""
-    trace = traceback.extract_tb(mistake.__traceback__)[-1]
-    where = f"{os.path.basename(trace.filename)}:{trace.lineno}"
-    print(f"tokometer: {type(mistake).__name__} in {where}, please report", file=sys.stderr)
+        say(f"{place(mistake)}, please report")
 
 
 def _leave(exchange: Exchange, refused: Failure | None) -> None:
