@@ -56,7 +56,7 @@ PATHS = [
 
 def _pieces(data: bytes) -> list[bytes]:
     """The bytes behind the first, in reads of a length that the first one says."""
-    size = 1 + data[0] % 40 if data else 1
+    size = 1 + data[0] if data else 1
     return [data[at : at + size] for at in range(1, len(data), size)]
 
 
