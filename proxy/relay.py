@@ -31,7 +31,7 @@ from proxy.jsontext import edges, is_heavy
 from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
 from proxy.notices import place, say
-from proxy.routing import Way, route
+from proxy.routing import Way, authority, route
 from proxy.tokens import Learning
 from proxy.tunnel import carry
 
@@ -163,8 +163,9 @@ class Relay:
             exchange.error = errors.DRAINING.code
             self._refuse(client, exchange, errors.DRAINING, Outcome.ABORTED)
             return
-        kept = self._rules.preserve_host and client.fields[b"host"]
-        host = None if kept else way.upstream.authority.encode("ascii")
+        host: bytes | None = way.upstream.authority.encode("ascii")
+        if self._rules.preserve_host and client.fields[b"host"]:
+            host = authority(client.target) or None
         order = Order(way, target, to_upstream(client.headers, host), body)
         name = way.upstream.name
         try:
@@ -224,7 +225,7 @@ class Relay:
             await self._tunnel(client, exchange, response)
             return
         passed = to_client(headers, events)
-        if withdrawal is not None:  # it will be shorter than the upstream says
+        if withdrawal is not None or status == 204:  # it will be shorter than the upstream says
             passed = [(n, v) for n, v in passed if n.lower() != b"content-length"]
         client.start(status, response.extensions.get("reason_phrase", b""), passed)
         try:
