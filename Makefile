@@ -5,7 +5,7 @@ BIN := .venv/bin
 CODE := proxy deploy grafana tests
 ARGS ?=
 
-.PHONY: help setup demo test lint format bench bench-core replay soak real boards clean
+.PHONY: help setup demo test lint format bench bench-core fuzz replay soak real boards clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -54,6 +54,10 @@ soak: .venv/testing ## 200,000 exchanges, a fault in every third: minutes; ARGS=
 replay: .venv/testing ## when the alerts fire in 34 h of traffic, many times over; the table goes to docs/alerting.md
 	@sh tests/prerequisites.sh
 	$(BIN)/python -m tests.replay --write $(ARGS)
+
+fuzz: .venv/testing ## every parser for a minute each; ARGS="connection -max_total_time=600"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 real: .venv/testing ## in front of a real engine: ENGINE=vllm (default) or ENGINE=llamacpp
 	ENGINE=$(or $(ENGINE),vllm) $(BIN)/python tests/real/run.py $(ARGS)

@@ -30,33 +30,38 @@ def fault(version: str, target: bytes, headers: list[Pair]) -> Failure | None:
     """
     if version not in ("1.1", "1.0"):
         return errors.VERSION
-    if len(headers) > MAX_HEADERS or _size(target, headers) > MAX_HEAD_BYTES:
+    size, hosts, codings = len(target), [], []
+    for name, value in headers:  # one pass: every request takes it
+        length = len(name)
+        size += length + len(value) + 4
+        if length == 4 and name.lower() == b"host":
+            hosts.append(value)
+        elif length == 17 and name.lower() == b"transfer-encoding":
+            codings.append(value)
+    if size > MAX_HEAD_BYTES or len(headers) > MAX_HEADERS:
         return errors.HEAD_TOO_LARGE
-    hosts = [value for name, value in headers if len(name) == 4 and name.lower() == b"host"]
     if len(hosts) != 1 and (hosts or version == "1.1"):
         return errors.BAD_HOST
-    if not all(_HOST.fullmatch(host.strip(b" \t")) for host in hosts):
+    if hosts and not _HOST.fullmatch(hosts[0].strip(b" \t")):
         return errors.BAD_HOST
-    return _coding(version, headers) or _targeting(target)
+    if codings and (problem := _coding(version, codings)):
+        return problem
+    return _targeting(target)
 
 
-def _size(target: bytes, headers: list[Pair]) -> int:
-    return len(target) + sum(len(name) + len(value) + 4 for name, value in headers)
-
-
-def _coding(version: str, headers: list[Pair]) -> Failure | None:
+def _coding(version: str, codings: list[bytes]) -> Failure | None:
     """Only `chunked` is undone here, and sent on: nobody would undo the others."""
-    codings = [v.strip(b" \t").lower() for n, v in headers if n.lower() == b"transfer-encoding"]
-    if not codings:
-        return None
     if version == "1.0":  # which has none: who counts in another way smuggles requests
         return errors.BAD_REQUEST
-    return None if codings == [b"chunked"] else errors.BAD_CODING
+    plain = len(codings) == 1 and codings[0].strip(b" \t").lower() == b"chunked"
+    return None if plain else errors.BAD_CODING
 
 
 def _targeting(target: bytes) -> Failure | None:
     if b"#" in target:  # some servers end the path there, others do not
         return errors.BAD_TARGET
+    if target.startswith(b"/"):
+        return None
     if (origin := _SCHEME.match(target)) and not (origin[1] and _HOST.fullmatch(origin[1])):
         return errors.BAD_TARGET
     return None

@@ -62,12 +62,13 @@ def _engine_settings() -> list[Setting]:
 
 
 def _engine(flags: Flags) -> int:
-    from proxy.engine import EngineSettings, serve_engine, url
-    from proxy.sockets import listen
+    from proxy.engine import EngineSettings, serve_engine
+    from proxy.sockets import address, listen
 
     settings = EngineSettings(**from_flags(_engine_settings(), flags))
     listener = listen(settings.host, settings.port)
-    print(f"tokometer engine: {url(listener)}", file=sys.stderr, flush=True)
+    where = address(listener, settings.host)
+    print(f"tokometer engine: {where}", file=sys.stderr, flush=True)
     serve_engine(settings, listener)
     return 0
 

@@ -8,7 +8,6 @@ that waits for it.
 import asyncio
 import socket
 import struct
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from proxy.errors import Failure
 from proxy.headers import Fields, Pair
+from proxy.notices import place, say
 
 if TYPE_CHECKING:
     from proxy.listener import ClientProtocol
@@ -94,8 +94,8 @@ class Client:
         except asyncio.CancelledError:
             if not self.gone:
                 raise
-        except Exception as mistake:  # no traceback: it may hold somebody's text
-            print(f"tokometer: {type(mistake).__name__} in an exchange", file=sys.stderr)
+        except Exception as mistake:
+            say(f"{place(mistake)}, please report")
         finally:
             if not self.response_complete and not self.gone:
                 self.cut()

@@ -265,7 +265,9 @@ class Body:
                 self._elements = Elements()
         self._size += len(data)
         if self._elements is not None:
-            return [Payload(element) for element in self._elements.feed(data)]
+            found = [Payload(element) for element in self._elements.feed(data)]
+            self.overflowed = self._elements.overflowed
+            return found
         if self._size <= MAX_BODY_BYTES:
             self._parts.append(data)
         elif not self._head:

@@ -1,14 +1,15 @@
 """Whether a proxy is well, as its admin listener says: for health checks without curl."""
 
+import contextlib
+import os
 import socket
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from proxy.address import UNIX, unix_path
 from proxy.settings import SettingError
-from proxy.sockets import ADMIN_NOTE, FOLDER
+from proxy.sockets import ADMIN_NOTE, FOLDER, parent_folder
 
 _SECONDS = 2.0
 
@@ -41,15 +42,12 @@ def check(settings: HealthSettings) -> tuple[bool, str]:
 
 def noted() -> str:
     """Where the admin listener of the newest proxy is that this user runs. Raises SettingError."""
-    # Where `sockets.opened` puts it.
-    folders = {Path(tempfile.gettempdir()), Path("/tmp")}
-    notes = [note for folder in folders for note in folder.glob(f"{FOLDER}*/{ADMIN_NOTE}")]
     found = []
-    for note in notes:
-        try:
-            found.append((note.stat().st_mtime, note.read_text("utf-8")))
-        except OSError:  # another user's, or gone by now
-            continue
+    for note in Path(parent_folder()).glob(f"{FOLDER}*/{ADMIN_NOTE}"):
+        with contextlib.suppress(OSError):  # another user's, or gone by now
+            status = note.stat()
+            if status.st_uid == os.getuid():
+                found.append((status.st_mtime, note.read_text("utf-8")))
     if not found:
         raise SettingError("no proxy of this user is running: name one with --admin URL")
     return max(found)[1]

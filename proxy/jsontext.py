@@ -7,6 +7,8 @@ import re
 
 # An element longer than this is left out: parsing it would stall every stream of the process.
 MAX_ELEMENT_BYTES = 256 << 10
+# Brackets and texts in one read: more are no answer, and would stop every stream as well.
+_MAX_STEPS = 30_000
 
 # Outside of a text only brackets and quotes matter, inside only its end and escapes.
 _STRUCTURE = re.compile(rb'[\[\]{}"]')
@@ -16,9 +18,19 @@ _IN_TEXT = re.compile(rb'["\\]')
 class Elements:
     """Cuts the objects out of a JSON array as they complete; other elements are dropped."""
 
-    __slots__ = ("_depth", "_escaped", "_inside", "_parts", "_quoted", "_size", "_start")
+    __slots__ = (
+        "_depth",
+        "_escaped",
+        "_inside",
+        "_parts",
+        "_quoted",
+        "_size",
+        "_start",
+        "overflowed",
+    )
 
     def __init__(self) -> None:
+        self.overflowed = False  # too many brackets: nothing more comes out
         self._depth = 0  # 1 is inside the array, 2 inside one of its elements
         self._quoted = self._escaped = False
         self._inside = False  # an object is unfinished,
@@ -29,8 +41,10 @@ class Elements:
     def feed(self, data: bytes) -> list[bytes]:
         """Take one read; return the objects that it completed."""
         found: list[bytes] = []
-        at = self._start = 0
-        while at < len(data):
+        at = self._start = steps = 0
+        while at < len(data) and not self.overflowed:
+            steps += 1
+            self.overflowed = steps > _MAX_STEPS
             at = self._text(data, at) if self._quoted else self._structure(data, at, found)
         if self._inside:
             self._keep(data[self._start :])

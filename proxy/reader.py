@@ -13,7 +13,13 @@ from proxy.encoding import Decoder, Undecodable, decoder
 from proxy.formats.event import JSON, Event
 from proxy.formats.event import Reader as EventReader
 from proxy.framing import Framing, Payload, framing_of, is_stream
+from proxy.jsontext import is_heavy
 from proxy.template import Template, learn
+
+# More than servers of tokens put into one read; to parse them would stop all other streams.
+_MAX_PAYLOADS = 8000
+# Decoded bytes are looked at in pieces as large as reads can be.
+_PIECE_BYTES = 256 << 10
 
 # A stream whose events keep changing shape, or tell more than a text, is parsed to its end.
 _MAX_LESSONS = 8
@@ -95,20 +101,33 @@ class Reader:
         framing = self._framing
         if framing is None:
             return []
-        if self._decoder is not None:
-            try:
-                data = self._decoder.feed(data)
-            except Undecodable:
-                self.give_up("encoding")
-                return []
         began = self._alone
-        events = self._events(framing.feed(data))
+        try:
+            payloads = framing.feed(data) if self._decoder is None else self._decoded(framing, data)
+        except Undecodable:
+            self.give_up("encoding")
+            return []
+        if len(payloads) > _MAX_PAYLOADS:
+            self.give_up("too_large")
+            return []
+        events = self._events(payloads)
         self._alone = framing.between_events
         if framing.overflowed:
             self.give_up("too_large")
         elif began and self._alone and len(events) == 1 and self._lessons < _MAX_LESSONS:
             self._learn(data, events[0])
         return events
+
+    def _decoded(self, framing: Framing, data: bytes) -> list[Payload]:
+        """The payloads of compressed bytes, or more than enough of them. Raises: Undecodable."""
+        assert self._decoder is not None
+        plain = self._decoder.feed(data)
+        payloads: list[Payload] = []
+        for start in range(0, len(plain), _PIECE_BYTES):
+            payloads += framing.feed(plain[start : start + _PIECE_BYTES])
+            if len(payloads) > _MAX_PAYLOADS:
+                break
+        return payloads
 
     def end(self) -> list[Event]:
         """The body ended cleanly: the events that this completes."""
@@ -120,6 +139,9 @@ class Reader:
             if data == _DONE:
                 self.done = True
                 continue
+            if is_heavy(data):
+                self.give_up("too_large")
+                break
             try:
                 body = orjson.loads(data)
             except orjson.JSONDecodeError:

@@ -32,7 +32,7 @@ from proxy.ledger import Ledger
 from proxy.meter import Meter, Outcome
 from proxy.notices import place, say
 from proxy.origin import Origins
-from proxy.routing import Way, route
+from proxy.routing import Way, authority, route
 from proxy.shortcut import shortcut
 from proxy.template import Template
 from proxy.tokens import Learning
@@ -110,7 +110,7 @@ class Relay:
                 exchange.error = errors.DRAINING.code
             raise
         except Exception as mistake:
-            confess(mistake)
+            say(f"{place(mistake)}, please report")
             if exchange is None:
                 self._ledger.refused(errors.INTERNAL, client.fields, wall)
             else:
@@ -177,8 +177,9 @@ class Relay:
             exchange.error = errors.DRAINING.code
             self._refuse(client, exchange, errors.DRAINING, Outcome.ABORTED)
             return
-        kept = self._rules.preserve_host and client.fields[b"host"]
-        host = None if kept else way.upstream.authority.encode("ascii")
+        host: bytes | None = way.upstream.authority.encode("ascii")
+        if self._rules.preserve_host and client.fields[b"host"]:
+            host = authority(client.target) or None
         order = Order(way, target, to_upstream(client.headers, host), body)
         name = way.upstream.name
         try:
@@ -239,7 +240,7 @@ class Relay:
             await self._tunnel(client, exchange, response)
             return
         passed = to_client(headers, events)
-        if withdrawal is not None:  # it will be shorter than the upstream says
+        if withdrawal is not None or status == 204:  # it will be shorter than the upstream says
             passed = [(n, v) for n, v in passed if n.lower() != b"content-length"]
         stream = response.stream
         assert isinstance(stream, Answer)
@@ -374,12 +375,7 @@ def _look(meter: Meter, data: bytes, at: float) -> None:
         meter.read(data, at)
     except Exception as mistake:  # ours: the bytes are on their way all the same
         meter.give_up("malformed")
-        confess(mistake)
-
-
-def confess(mistake: Exception) -> None:
-    """Say where we broke, never over what: that may be somebody's text."""
-    say(f"{place(mistake)}, please report")
+        say(f"{place(mistake)}, please report")
 
 
 def _leave(exchange: Exchange, refused: Failure | None) -> None:

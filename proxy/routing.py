@@ -19,7 +19,13 @@ class Way(NamedTuple):
     transport: httpx.AsyncBaseTransport
 
 
-_ORIGIN = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+_ORIGIN = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
+
+
+def authority(target: bytes) -> bytes:
+    """The host that a target names, which goes before the header (RFC 9112, 3.2.2); or nothing."""
+    origin = _ORIGIN.match(target)
+    return origin[1] if origin else b""
 
 
 def route(ways: Sequence[Way], target: bytes) -> tuple[Way, bytes] | Failure:

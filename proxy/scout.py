@@ -14,9 +14,8 @@ from proxy.canary import Canary
 from proxy.channel import Probed, Record, Sung
 from proxy.config import Config
 from proxy.connection import Clock
-from proxy.notices import say
+from proxy.notices import place, say
 from proxy.prober import Prober
-from proxy.relay import confess
 from proxy.sender import Sender
 from proxy.settings import SettingError
 from proxy.tls import Certificates
@@ -91,5 +90,5 @@ class Scout:
             try:
                 self._tell(await once())
             except Exception as mistake:  # ours: others are asked all the same
-                confess(mistake)
+                say(f"{place(mistake)}, please report")
             await asyncio.sleep(due - loop.time())

@@ -23,7 +23,8 @@ _ACCEPT_SECONDS = 0.2
 # For requests that are on their way on kept connections: an answer says that it is the last one.
 _PART_SECONDS = 0.3
 _LOOK_SECONDS = 0.02
-# For a client to return the close of a TLS connection.
+# For a client to do its part when a TLS connection begins, and when it ends.
+_HANDSHAKE_SECONDS = 10.0
 _GOODBYE_SECONDS = 2.0
 # What an exchange that was cut has to say shall still arrive.
 _LAST_WORDS_SECONDS = 2.0
@@ -77,13 +78,13 @@ class Server:
         """Until the last exchange has ended or was cut."""
         self.config.load()
         loop = asyncio.get_running_loop()
-        goodbye = _GOODBYE_SECONDS if self._tls is not None else None
         server = await loop.create_server(
             self._protocol,
             sock=listener,
             backlog=_BACKLOG,
             ssl=self._tls,
-            ssl_shutdown_timeout=goodbye,
+            ssl_handshake_timeout=_HANDSHAKE_SECONDS if self._tls else None,
+            ssl_shutdown_timeout=_GOODBYE_SECONDS if self._tls else None,
         )
         await self._stopping.wait()
         with contextlib.suppress(TimeoutError):

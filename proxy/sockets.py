@@ -122,27 +122,25 @@ def opened(config: Config) -> Iterator[Sockets]:
     beside = config.reuse_port
     with contextlib.ExitStack() as stack:
         data = listen_shared(config.host, config.port, config.workers, beside)
-        for one in data:
-            stack.enter_context(one)
+        _until_the_end(stack, config.host, *data)
         admin = listen(config.admin_host, config.admin_port, "admin_", beside)
-        stack.enter_context(admin)
-        for host in (config.host, config.admin_host):
-            if host.startswith(UNIX):
-                stack.callback(remove, host, inode(host))
+        _until_the_end(stack, config.admin_host, admin)
         folder = Path(stack.enter_context(_private_folder()))
+        path = str(folder / "channel")
         channel = stack.enter_context(socket.socket(socket.AF_UNIX))
-        channel.bind(str(folder / "channel"))
+        channel.bind(path)
         channel.listen(BACKLOG)
-        sockets = Sockets(
-            data,
-            admin,
-            channel,
-            str(folder / "channel"),
-            address(data[0], config.host, "https" if config.tls_cert else "http"),
-            address(admin, config.admin_host),
-        )
-        (folder / ADMIN_NOTE).write_text(sockets.admin_address)
-        yield sockets
+        url = address(data[0], config.host, "https" if config.tls_cert else "http")
+        admin_url = address(admin, config.admin_host)
+        (folder / ADMIN_NOTE).write_text(admin_url)
+        yield Sockets(data, admin, channel, path, url, admin_url)
+
+
+def _until_the_end(stack: contextlib.ExitStack, host: str, *listeners: socket.socket) -> None:
+    for one in listeners:
+        stack.enter_context(one)
+    if host.startswith(UNIX):
+        stack.callback(remove, host, inode(host))
 
 
 def address(listener: socket.socket, host: str, scheme: str = "http") -> str:
@@ -153,13 +151,16 @@ def address(listener: socket.socket, host: str, scheme: str = "http") -> str:
     return f"{scheme}://[{name}]:{port}" if ":" in name else f"{scheme}://{name}:{port}"
 
 
+def parent_folder() -> str:
+    """Where the private folders of this user's proxies are. Raises OSError if there is no place."""
+    folder = tempfile.gettempdir()
+    return folder if len(folder) <= LONGEST_FOLDER else "/tmp"
+
+
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":
     """Which only this user can enter, with a short path. Raises SettingError."""
     try:
-        folder = tempfile.gettempdir()
-        return tempfile.TemporaryDirectory(
-            prefix=FOLDER, dir=folder if len(folder) <= LONGEST_FOLDER else "/tmp"
-        )
+        return tempfile.TemporaryDirectory(prefix=FOLDER, dir=parent_folder())
     except OSError as error:
         raise SettingError(
             f"no place for a socket ({error.strerror}): name a writable folder in TMPDIR"

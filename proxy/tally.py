@@ -8,6 +8,7 @@ from proxy.series import Trace
 
 # What an engine reports after no work is 0 or a million; a rate over this is no measurement.
 _ABSURD_DECODE = 1e5
+_SWITCHED = 101  # how long somebody talked is no duration of a request
 _ABSURD_PREFILL = 1e7
 # OpenMetrics allows 128 characters for an exemplar's label names and values together.
 _MAX_TRACE_CHARACTERS = 128 - len("trace_id")
@@ -112,7 +113,8 @@ class Tally:
         metrics = self._metrics
         if (seconds := record.get("headers_seconds")) is not None:
             metrics.headers.of(*scope[:2]).observe(seconds)
-        if (seconds := record.get("duration_seconds")) is not None:
+        seconds = record.get("duration_seconds")
+        if seconds is not None and record.get("code") != _SWITCHED:
             metrics.duration.of(*scope).observe(seconds, trace)
         if (seconds := record.get("client_wait_seconds")) is not None:
             metrics.client_wait.of(*scope[:2]).observe(seconds)

@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from proxy.scrape import Scrape
 
 PATIENCE = 20.0  # seconds until a test gives up
@@ -59,9 +61,9 @@ class Answer(BaseHTTPRequestHandler):
         pass
 
 
-@contextlib.contextmanager
-def engine() -> Iterator[Upstream]:
-    """An upstream that runs."""
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    """It runs as long as the test."""
     with Upstream() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()

@@ -76,6 +76,10 @@ def test_help_needs_no_server_code() -> None:
         ("serve --config /no/such/file", "config: cannot read /no/such/file (No such file"),
         ("health --admin here", "admin: no such address: give one such as http://127.0.0.1:9464"),
         ("engine --rate fast", "flag --rate: 'fast' will not do: give a number"),
+        (
+            "demo --host unix:/run/a",
+            "host: the demo has several ports: give an address",
+        ),
         ("demo --seconds soon", "flag --seconds: 'soon' will not do: give a duration"),
         ("srve", "argument COMMAND: invalid choice: 'srve'"),
         ("", f"give a command: {', '.join(COMMANDS)} (tokometer --help says more)\n"),

@@ -23,6 +23,7 @@ TOP_LEVEL = {
     "LICENSE",
     "Makefile",
     "README.md",
+    "SECURITY.md",
     "deploy",
     "docs",
     "grafana",

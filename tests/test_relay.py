@@ -116,3 +116,16 @@ def test_event_stream_gets_the_one_header_that_is_added() -> None:
             assert found == [[b"no"], [b"yes"], []]
 
     play(main)
+
+
+def test_host_of_an_absolute_target_goes_before_the_header() -> None:
+    async def main() -> None:
+        rules = Rules(preserve_host=True)
+        async with answering(OK) as upstream, proxying(upstream.port, rules=rules) as proxy:
+            client = await proxy.client()
+            for target in (b"http://other.test:81/x", b"/x"):
+                await client.ask(b"GET " + target + b" HTTP/1.1\r\nHost: proxy.test\r\n\r\n")
+            hosts = [heard.values(b"host") for heard in upstream.heard]
+            assert hosts == [[b"other.test:81"], [b"proxy.test"]]
+
+    play(main)

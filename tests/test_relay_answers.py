@@ -199,3 +199,16 @@ def test_http_1_0_client_gets_no_chunks() -> None:
                 assert await client.ended() == b""
 
     play(main)
+
+
+def test_length_of_no_content_is_left_out() -> None:
+    """A client that believed it would wait, or take the next answer for the body."""
+
+    async def main() -> None:
+        odd = b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\nA: b\r\n\r\n"
+        async with answering(odd, sized(b"next")) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            assert (await client.ask(get(b"/"))).headers == [(b"A", b"b")]
+            assert (await client.ask(get(b"/"))).body == b"next"
+
+    play(main)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from serve_rig import (
     Proxy,
     Upstream,
     children,
-    engine,
     eventually,
     serving,
 )
@@ -27,12 +25,6 @@ from serve_rig import (
 from proxy.signals import TWICE
 
 FULL = Path("/dev/full")
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    with engine() as running:
-        yield running
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
@@ -228,6 +220,7 @@ def test_streams_are_told_of_that_a_second_signal_or_a_killed_supervisor_cut(
             proxy.signal(signal.SIGKILL)
         else:
             proxy.signal()
+            assert eventually(proxy.refuses)
             time.sleep(TWICE)
             proxy.signal()
         for answer in answers:

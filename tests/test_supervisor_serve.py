@@ -5,19 +5,12 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serve_rig import LAST, PATIENCE, Upstream, children, engine, eventually, serving
+from serve_rig import LAST, PATIENCE, Upstream, children, eventually, serving
 
 from proxy.signals import TWICE
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    with engine() as running:
-        yield running
 
 
 def test_it_serves_and_ends_with_0(upstream: Upstream, tmp_path: Path) -> None:

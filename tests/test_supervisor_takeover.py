@@ -10,16 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
-from serve_rig import ASK, EVENT, LAST, PATIENCE, Proxy, Upstream, engine, eventually, serving
+from serve_rig import ASK, EVENT, LAST, PATIENCE, Proxy, Upstream, eventually, serving
 
 Connect = Callable[[], http.client.HTTPConnection]
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    with engine() as running:
-        yield running
 
 
 class OverUnix(http.client.HTTPConnection):

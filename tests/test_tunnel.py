@@ -10,11 +10,15 @@ from upstreams import Heard, ScriptedUpstream, Visit, answering, sized
 
 from proxy.relay import Rules
 
-OFFER = (b"Connection: keep-alive, Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Key: abc")
+OFFER = (
+    b"Connection: keep-alive, Upgrade",
+    b"Upgrade: websocket",
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
 ASK = get(b"/v1/realtime?model=m", *OFFER)
 SWITCH = (
     b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nUpgrade: websocket\r\n"
-    b"Sec-WebSocket-Accept: xyz\r\n\r\n"
+    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
 )
 CLOSE = b"\x88\x02\x0f\xa1"  # a close frame with code 4001
 
@@ -62,7 +66,7 @@ def test_bytes_go_both_ways_and_the_exchange_is_counted_but_not_metered() -> Non
             assert head.line == b"HTTP/1.1 101 Switching Protocols"
             assert head.values(b"connection") == [b"Upgrade"]
             assert head.values(b"upgrade") == [b"websocket"]
-            assert head.values(b"sec-websocket-accept") == [b"xyz"]
+            assert head.values(b"sec-websocket-accept") == [b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="]
             assert not head.values(b"transfer-encoding")
             assert await client.reader.readexactly(5) == b"early"
             for data in (b"\x81\x05hello", bytes(range(256)), b"GET / HTTP/1.1\r\n\r\n"):
@@ -76,7 +80,7 @@ def test_bytes_go_both_ways_and_the_exchange_is_counted_but_not_metered() -> Non
             assert heard.line == b"GET /v1/realtime?model=m HTTP/1.1"
             assert heard.values(b"upgrade") == [b"websocket"]
             assert heard.values(b"connection") == [b"Upgrade"]
-            assert heard.values(b"sec-websocket-key") == [b"abc"]
+            assert heard.values(b"sec-websocket-key") == [b"dGhlIHNhbXBsZSBub25jZQ=="]
             end = await proxy.records.end()
             assert (end["outcome"], end["code"], end["api"]) == ("completed", 101, "other")
             assert end["duration_seconds"] == 90

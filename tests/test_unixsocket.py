@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from proxy.config import Config, Upstream
 from proxy.settings import SettingError
+from proxy.sockets import opened
 from proxy.unixsocket import inode, listen_unix, remove
 
 
@@ -86,3 +88,19 @@ def test_a_path_is_taken_away_unless_it_is_a_successors(tmp_path: Path) -> None:
             assert not path.exists()
     remove(at(path), own)
     assert inode(at(path)) is None
+
+
+def test_paths_are_gone_at_the_end_even_if_the_start_failed(tmp_path: Path) -> None:
+    upstream = Upstream("default", "http", "127.0.0.1", 8000)
+    data, admin = (at(tmp_path / name) for name in ("data", "admin"))
+    with opened(Config((upstream,), host=data, admin_host=admin, workers=2)) as sockets:
+        assert (sockets.address, sockets.admin_address) == (data, admin)
+        assert reaches(tmp_path / "data") and reaches(tmp_path / "admin")
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "admin").write_text("precious")
+    with (
+        pytest.raises(SettingError, match="admin_host"),
+        opened(Config((upstream,), host=data, admin_host=admin)),
+    ):
+        pass
+    assert os.listdir(tmp_path) == ["admin"]

@@ -98,14 +98,21 @@ Script = Callable[[Visit], Awaitable[None]]
 
 
 class ScriptedUpstream:
-    """Listens on a free port of 127.0.0.1 while entered, and runs `script` for each connection.
+    """Listens on a free port of `host` while entered, and runs `script` for each connection.
 
     A script ends its connection by returning. What it raises fails the test at the exit, but for
     the ends of connections.
     """
 
-    def __init__(self, script: Script, tls: SSLContext | None = None, limit: int = 1 << 16) -> None:
+    def __init__(
+        self,
+        script: Script,
+        tls: SSLContext | None = None,
+        limit: int = 1 << 16,
+        host: str = "127.0.0.1",
+    ) -> None:
         self._script = script
+        self._host = host
         self._tls = tls
         self._limit = limit
         self._tasks: set[asyncio.Task[None]] = set()
@@ -115,7 +122,7 @@ class ScriptedUpstream:
 
     async def __aenter__(self) -> "ScriptedUpstream":
         self._server = await asyncio.start_server(
-            self._visit, "127.0.0.1", 0, ssl=self._tls, limit=self._limit
+            self._visit, self._host, 0, ssl=self._tls, limit=self._limit
         )
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self

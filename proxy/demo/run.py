@@ -13,6 +13,7 @@ from functools import partial
 
 import httpx
 
+from proxy.address import UNIX
 from proxy.config import Config, Upstream, arranged
 from proxy.demo.programs import SIGNALS, Ended, Programs
 from proxy.demo.settings import DemoSettings
@@ -115,6 +116,8 @@ SIMULATIONS = (
 
 def run(settings: DemoSettings) -> int:
     """Runs the demo; the exit code. Raises SettingError."""
+    if settings.host.startswith(UNIX):
+        raise SettingError("host: the demo has several ports: give an address, not a Unix socket")
     port = _port(settings.host, settings.port, DemoSettings.port)
     admin_port = _port(settings.host, settings.admin_port, DemoSettings.admin_port)
     with Programs() as programs:

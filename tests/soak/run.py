@@ -42,9 +42,9 @@ class Report:
         faults = sum(self.sent[name] for name in (*FAULTS, *RARE))
         rows = [f"| {name} | {self.sent[name]:,} |" for name in (*FAULTS, *RARE)]
         levels = [
-            f"| {title} | {old.memory:,} | {new.memory:,} | {old.descriptors} | {new.descriptors} |"
-            for title, old in self.before.items()
-            if (new := self.after.get(title))
+            f"| {title} | {_each(self.levels, title, 'memory')} | "
+            f"{_each(self.levels, title, 'descriptors')} |"
+            for title in self.levels[0]
         ]
         return "\n".join(
             [
