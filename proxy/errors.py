@@ -42,7 +42,11 @@ def timed_out(upstream: str, why: str) -> Failure:
 
 DRAINING = Failure(503, "draining", "this proxy is shutting down: try again, elsewhere")
 NO_ROUTE = Failure(404, "no_upstream", "no upstream has a prefix of this path: see [upstreams]")
-BAD_TARGET = Failure(400, "bad_request_target", "the request target must be a path or an http URL")
+BAD_TARGET = Failure(
+    400,
+    "bad_request_target",
+    "the request target must be a path or an http URL, without # and without .. out of its prefix",
+)
 BAD_REQUEST = Failure(400, "bad_request", "the request is not valid HTTP/1.1")
 BAD_HOST = Failure(400, "bad_host", "a request needs one Host header, with a host and no more")
 BAD_CODING = Failure(

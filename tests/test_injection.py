@@ -292,3 +292,12 @@ def test_recorded_usage_events_are_taken_out(name: str) -> None:
     kept = [event for event in events if b'"choices":[]' not in event]
     assert len(kept) == len(events) - 1
     assert b"".join(through([body])) == b"\n\n".join(kept)
+
+
+def test_very_long_body_that_has_options_already_is_left_alone() -> None:
+    """What is added at the end needs no reading, whatever the length."""
+    long = b'{"messages":"' + b"x" * (9 << 20) + b'"%b}'
+    assert ask_usage(long % b',"stream_options":{}') is None
+    edited = ask_usage(long % b"")
+    assert edited is not None and edited.endswith(b',"stream_options":{"include_usage":true}}')
+    assert ask_usage(b'{"messages":"%b","stream_options":{}}' % (b"x" * (7 << 20)))
