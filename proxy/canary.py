@@ -19,8 +19,8 @@ from proxy.channel import Sung
 from proxy.connection import Clock
 from proxy.formats import interface
 from proxy.headers import Fields, Pair
-from proxy.meter import Meter, Outcome
-from proxy.relay import verdict
+from proxy.meter import Meter
+from proxy.outcome import Outcome, verdict
 from proxy.scouting import Key, Scouting
 from proxy.survey import FAILURES, Survey
 from proxy.tokens import Learned

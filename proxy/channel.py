@@ -70,7 +70,7 @@ class End(TypedDict, total=False):
     model: str  # raw; as in Output
     api: str
     stream: bool  # by the answer's Content-Type; what was asked for where there was no answer
-    outcome: str  # meter.Outcome's value
+    outcome: str  # outcome.Outcome's value
     code: int  # the status that the client saw
     answered: bool  # the upstream answered with a 2xx, so that `model` may become a label
     headers_seconds: float  # response head

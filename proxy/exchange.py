@@ -7,8 +7,9 @@ from proxy.channel import Begin, End, Output, Refused
 from proxy.errors import Failure
 from proxy.formats.event import Call, Interface
 from proxy.headers import Fields
-from proxy.meter import Meter, Outcome, Progress
+from proxy.meter import Meter, Progress
 from proxy.origin import Origin
+from proxy.outcome import Outcome
 from proxy.tokens import Learned, Totals
 
 _REQUEST_ID = re.compile(r"[\x20-\x7e]{1,128}")

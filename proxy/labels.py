@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from proxy import errors
-from proxy.meter import Outcome
+from proxy.outcome import Outcome
 
 SCOPE = ("upstream", "model", "api", "stream")
 SOURCES = ("usage", "engine", "stream", "estimate", "none")

@@ -4,7 +4,6 @@ Pure: no clock, no I/O; times come in as seconds of one monotonic clock.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from operator import sub
 
 from proxy.formats.event import Call, Event
@@ -16,19 +15,6 @@ from proxy.tokens import Counts, Learned, Totals
 
 # Client wait over this share of the decode phase makes the rate the client's, not the server's.
 CLIENT_LIMITED = 0.1
-
-
-class Outcome(StrEnum):
-    """How an exchange ended."""
-
-    COMPLETED = "completed"
-    REJECTED = "rejected"  # upstream 4xx, 5xx
-    ERROR_MIDSTREAM = "error_midstream"  # an error event inside a 200
-    TRUNCATED = "truncated"  # the upstream died, or the stream lacks its terminator
-    CLIENT_CLOSED = "client_closed"
-    UNREACHABLE = "unreachable"
-    TIMEOUT = "timeout"
-    ABORTED = "aborted"  # the proxy cut it
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from proxy import __version__, buckets
 from proxy.labels import REFUSALS, SKIPPED, SOURCES, USUAL_CODES
-from proxy.meter import Outcome
+from proxy.outcome import Outcome
 from proxy.series import Values
 from proxy.speeds import Speeds
 

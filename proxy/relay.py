@@ -26,12 +26,14 @@ from proxy.formats.event import JSON, Interface
 from proxy.formats.figures import in_head
 from proxy.framing import EDGE_BYTES, media_type
 from proxy.headers import Fields, to_client, to_upstream
+from proxy.hold import Hold
 from proxy.injection import Withdrawal
 from proxy.jsontext import edges, is_heavy
 from proxy.ledger import Ledger
-from proxy.meter import Meter, Outcome
+from proxy.meter import Meter
 from proxy.notices import place, say
 from proxy.origin import Origins
+from proxy.outcome import Outcome, left, verdict
 from proxy.routing import Way, authority, route
 from proxy.shortcut import shortcut
 from proxy.template import Template
@@ -325,39 +327,6 @@ class Relay:
             hold.end()
 
 
-class Hold:
-    """Stops reading the upstream while the client takes no bytes, and times that."""
-
-    __slots__ = ("_answer", "_clock", "_exchange", "_ledger", "_since")
-
-    def __init__(self, answer: Answer, exchange: Exchange, ledger: Ledger, clock: Clock) -> None:
-        self._answer = answer
-        self._exchange = exchange
-        self._ledger = ledger
-        self._clock = clock
-        self._since: float | None = None
-
-    def begin(self) -> None:
-        """The client's socket is full."""
-        if self._since is None:
-            self._since = self._clock()
-            self._answer.pause()
-            self._tell(True)
-
-    def end(self) -> None:
-        """It takes bytes again, or nothing more is to come."""
-        if self._since is not None:
-            self._exchange.meter.waited(self._clock() - self._since)
-            self._since = None
-            self._answer.resume()
-            self._tell(False)
-
-    def _tell(self, held: bool) -> None:
-        self._exchange.held = held
-        if not self._exchange.moved:
-            self._ledger.moved(self._exchange)
-
-
 def _json(face: Interface, body: bytes | None) -> dict[str, JSON]:
     """The request's JSON, as far as it can be read."""
     parsed = None
@@ -381,28 +350,10 @@ def _look(meter: Meter, data: bytes, at: float) -> None:
 def _leave(exchange: Exchange, refused: Failure | None) -> None:
     """The client is gone: it left, or what it sent was refused in the middle."""
     if refused is None:
-        exchange.outcome = _left(exchange.meter)
+        exchange.outcome = left(exchange.meter)
     else:
         exchange.error = refused.code
         exchange.code = exchange.code or refused.status
-
-
-def _left(meter: Meter) -> Outcome:
-    """The outcome when the client closed the connection."""
-    if meter.error:
-        return Outcome.ERROR_MIDSTREAM
-    return Outcome.COMPLETED if meter.ended else Outcome.CLIENT_CLOSED
-
-
-def verdict(status: int, meter: Meter) -> Outcome:
-    """The outcome of an answer whose body came to its end."""
-    if status >= 400:
-        return Outcome.REJECTED
-    if meter.error:
-        return Outcome.ERROR_MIDSTREAM
-    if meter.stream and meter.readable and not meter.ended:
-        return Outcome.TRUNCATED
-    return Outcome.COMPLETED
 
 
 def _answer(client: Client, failure: Failure) -> None:

@@ -11,7 +11,7 @@ from proxy.connection import Clock
 from proxy.exchange import Exchange
 from proxy.flow import Flow
 from proxy.headers import to_client
-from proxy.meter import Outcome
+from proxy.outcome import Outcome
 
 # For what is written already; who takes nothing shall not hold the connection open.
 _CLOSE_SECONDS = 5.0

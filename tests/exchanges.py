@@ -8,8 +8,8 @@ from playing import ASK, EVENTS, T0
 from proxy.exchange import Exchange
 from proxy.formats import interface
 from proxy.headers import Fields, Pair
-from proxy.meter import Outcome
 from proxy.origin import Origin
+from proxy.outcome import Outcome
 from proxy.tokens import Learned
 
 WALL = 1_700_000_000.5

@@ -65,6 +65,13 @@ class Talk:
         self.answer = Answer(self.connection, lambda: self.kept.append(self.connection.rest()))
         await self.connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"", self.answer, headless, idle)
 
+    async def begin(self, head: bytes) -> None:
+        """Ask, and have `head` for an answer so far."""
+        asking = asyncio.ensure_future(self.ask())
+        await asyncio.sleep(0)
+        self.say(head)
+        await asking
+
     def say(self, data: bytes) -> None:
         """A read of the upstream; a second passes before it."""
         self.clock.now += 1

@@ -12,7 +12,7 @@ from playing import ASK, EVENTS, JSON, T0
 from wire import DONE, body, chunk, counts, finished, role, said, sse, thought, used
 
 from proxy.channel import End, Output
-from proxy.meter import Outcome
+from proxy.outcome import Outcome
 from proxy.tokens import Learned
 
 MODEL = ASK | {"model": "m-asked"}

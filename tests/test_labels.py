@@ -1,7 +1,7 @@
 import pytest
 
 from proxy.labels import MAX_LABEL_CHARACTERS, USUAL_CODES, Models, clean
-from proxy.meter import Outcome
+from proxy.outcome import Outcome
 
 
 def models(most: int = 100) -> tuple[Models, list[str]]:

@@ -42,6 +42,7 @@ CORE = {
     "injection",
     "jsontext",
     "meter",
+    "outcome",
     "reader",
     "template",
     "tokens",

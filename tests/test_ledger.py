@@ -10,7 +10,7 @@ from wire import DONE, finished, said
 from proxy.channel import Record
 from proxy.exchange import Exchange
 from proxy.ledger import Ledger
-from proxy.meter import Outcome
+from proxy.outcome import Outcome
 
 
 class Outlet:

@@ -20,7 +20,7 @@ from proxy.exposition import TEXT
 from proxy.formats import interface
 from proxy.headers import Fields
 from proxy.keeper import Keeper
-from proxy.meter import Outcome
+from proxy.outcome import Outcome
 from proxy.scrape import Scrape
 from proxy.tokens import Learned
 

@@ -13,8 +13,8 @@ from proxy.cli import COMMANDS
 from proxy.config import FLAGS, load
 from proxy.formats import APIS, TABLE, interface
 from proxy.journal import _TOLD
-from proxy.meter import Outcome
 from proxy.metrics import Metrics
+from proxy.outcome import Outcome
 
 README = Path(__file__).parents[1] / "README.md"
 METRICS = Metrics({})._families

@@ -1,6 +1,5 @@
 """The quick way takes a read only if the long way would do and tell the same."""
 
-import asyncio
 from typing import cast
 
 import pytest
@@ -155,14 +154,6 @@ def test_a_client_that_takes_no_chunks_has_no_quick_way() -> None:
 # --- the connection's side ------------------------------------------------------------------------
 
 
-async def begin(talk: Talk) -> None:
-    """An answer's head comes."""
-    asking = asyncio.ensure_future(talk.ask())
-    await asyncio.sleep(0)
-    talk.say(EVENTS)
-    await asking
-
-
 def through(talk: Talk) -> list[bytes]:
     """Reads that a way of the connection's gets from now on."""
     taken: list[bytes] = []
@@ -172,7 +163,7 @@ def through(talk: Talk) -> list[bytes]:
 
 def test_only_between_chunks_may_a_read_go_the_quick_way() -> None:
     async def main(talk: Talk) -> None:
-        await begin(talk)
+        await talk.begin(EVENTS)
         taken = through(talk)
         talk.say(chunk(b"one"))
         talk.say(chunk(b"two"))
@@ -188,7 +179,7 @@ def test_only_between_chunks_may_a_read_go_the_quick_way() -> None:
 
 def test_the_next_exchange_of_a_connection_begins_the_long_way() -> None:
     async def main(talk: Talk) -> None:
-        await begin(talk)
+        await talk.begin(EVENTS)
         taken = through(talk)
         talk.say(chunk(b"one"))
         talk.connection.received(b"0\r\n\r\n", talk.clock.now)
