@@ -142,7 +142,7 @@ class Exchange:
         record: Output = {
             "kind": "output",
             "id": self.number,
-            "last_at": meter.last_at,
+            "last_at": meter.gaps.last_at,
             "tokens": moved.tokens,
             "characters": moved.characters,
             "gaps": moved.gaps,
@@ -164,7 +164,7 @@ class Exchange:
         """All of it, now that it is over. Teaches the model's ratios where it was counted."""
         meter = self.meter
         totals = meter.totals()
-        self.t_end = max(self.t_end, meter.last_at)
+        self.t_end = max(self.t_end, meter.gaps.last_at)
         if self.outcome is Outcome.COMPLETED and self.answered:
             meter.learn(totals)
         record: dict[str, Any] = {
@@ -188,7 +188,7 @@ class Exchange:
             "headers_seconds": meter.headers,
             # Where no byte came back, t_end is t0 still.
             "duration_seconds": self.t_end - self.t0 if self.t_end > self.t0 else None,
-            "client_wait_seconds": meter.wait,
+            "client_wait_seconds": meter.gaps.wait,
             "chunks": meter.chunks,
             "context": self._context(totals),
             "finish_reason": meter.finish and meter.finish[:_MAX_FINISH_CHARACTERS],
@@ -226,10 +226,10 @@ class Exchange:
             "ttft_seconds": meter.ttft,
             "ttfv_seconds": meter.ttfv,
             "first_at": meter.first_at,
-            "last_at": meter.last_at or None,
-            "max_gap_seconds": meter.max_gap or None,
-            "stalls": meter.stalls,
-            "stalled_seconds": meter.stalled or None,
+            "last_at": meter.gaps.last_at or None,
+            "max_gap_seconds": meter.gaps.longest or None,
+            "stalls": meter.gaps.stalls,
+            "stalled_seconds": meter.gaps.stalled or None,
         }
         rate, skipped = meter.decode_rate(totals.output)
         if self.outcome is not Outcome.COMPLETED:

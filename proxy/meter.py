@@ -4,11 +4,11 @@ Pure: no clock, no I/O; times come in as seconds of one monotonic clock.
 """
 
 from dataclasses import dataclass
-from operator import sub
 
 from proxy.formats.event import Call, Event
 from proxy.formats.event import Reader as EventReader
 from proxy.framing import is_stream
+from proxy.gaps import Gaps
 from proxy.reader import Reader
 from proxy.template import Template
 from proxy.tokens import Counts, Learned, Totals
@@ -58,13 +58,9 @@ class Meter:
         "_last_index",
         "_named",
         "_reader",
-        "_reads",
         "_so_far",
-        "_stall",
         "_tokens_told",
         "_visible_told",
-        "_wait_at_first",
-        "_wait_at_last",
         "_whole",
         "arrivals",
         "characters",
@@ -77,18 +73,13 @@ class Meter:
         "gaps",
         "headers_at",
         "hidden",
-        "last_at",
         "learned",
         "lengths",
-        "max_gap",
         "model",
         "recognise",
-        "stalled",
-        "stalls",
         "stream",
         "t0",
         "visible_at",
-        "wait",
     )
 
     def __init__(
@@ -103,7 +94,7 @@ class Meter:
         self._reader = Reader(event, stateless=call.reader is None)
         self.recognise = self._reader.recognise
         self.t0 = t0
-        self._stall = stall_seconds
+        self.gaps = Gaps(stall_seconds)
         self.learned = learned
         self.model = call.model
         self._named = False  # the answer named its model
@@ -118,8 +109,6 @@ class Meter:
         self.hidden = 0  # characters of reasoning among them
         self.first_at: float | None = None
         self.visible_at: float | None = None
-        self.last_at = 0.0
-        self._reads = 0  # output-bearing ones
         self._first_characters = 0
         self._first_tokens: int | None = None
         self._whole: dict[int, int] = {}  # characters so far by choice, where events repeat them
@@ -127,13 +116,6 @@ class Meter:
         self._exact_events = 0
         self._so_far: int | None = None
         self._counts = Counts()
-
-        self.gaps: list[float] = []
-        self.max_gap = 0.0
-        self.stalls = 0
-        self.stalled = 0.0
-        self.wait = 0.0
-        self._wait_at_first = self._wait_at_last = 0.0
 
         self.finish: str | None = None
         self.error = False
@@ -188,23 +170,14 @@ class Meter:
         self.characters += characters
         if self._reader.hidden:
             self.hidden += characters
-        gaps = list(map(sub, arrivals, [self.last_at, *arrivals]))
-        plain = self._reads and self.wait == self._wait_at_last
-        if plain and min(gaps) > 0 and max(gaps) <= self._stall:
-            self._reads += len(gaps)
-            self.gaps += gaps
-            self.max_gap = max(self.max_gap, *gaps)
-            self.last_at = arrivals[-1]
-        else:
-            for at in arrivals:
-                self._output_read(at)
+        self.gaps.several(arrivals)
         arrivals.clear()
         self.lengths.clear()
 
     def waited(self, seconds: float) -> None:
         """The client did not take bytes for so long."""
         self.catch_up()
-        self.wait += seconds
+        self.gaps.wait += seconds
 
     def end(self, at: float) -> None:
         """The body ended cleanly; its last byte had arrived at `at`."""
@@ -216,7 +189,7 @@ class Meter:
         for event in events:
             output |= self._event(event, at)
         if output and self.stream:
-            self._output_read(at)
+            self.gaps.read(at)
 
     def _event(self, event: Event, at: float) -> bool:
         """Take one event; True if it carried output."""
@@ -282,22 +255,6 @@ class Meter:
             self._first_tokens = event.so_far or (self._exact if event.tokens else None)
         else:
             self._first_tokens = event.tokens or event.so_far
-        self._wait_at_first = self.wait
-
-    def _output_read(self, at: float) -> None:
-        if self._reads and at == self.last_at:
-            return  # the answer's end completed an event of the same read
-        self._reads += 1
-        if self._reads > 1:
-            gap = max(0.0, at - self.last_at - (self.wait - self._wait_at_last))
-            self.gaps.append(gap)
-            if gap > self.max_gap:
-                self.max_gap = gap
-            if gap > self._stall:
-                self.stalls += 1
-                self.stalled += gap
-        self.last_at = at
-        self._wait_at_last = self.wait
 
     # --- what comes out -------------------------------------------------------------------------
 
@@ -337,14 +294,13 @@ class Meter:
         characters = self.characters - self._characters_told
         first = self.first_at is not None and not self.first_told
         visible = self.visible_at is not None and not self._visible_told
-        if not (tokens or characters or first or visible or self.gaps):
+        if not (tokens or characters or first or visible or self.gaps.new):
             return None
-        gaps, self.gaps = self.gaps, []
         self._tokens_told += tokens
         self._characters_told = self.characters
         self.first_told |= first
         self._visible_told |= visible
-        return Progress(tokens, characters, gaps, first, visible)
+        return Progress(tokens, characters, self.gaps.take(), first, visible)
 
     @property
     def headers(self) -> float | None:
@@ -404,24 +360,24 @@ class Meter:
             return None, "no_output"
         if tokens is None:
             return None, "no_count"
-        phase = self.last_at - self.first_at
+        phase = self.gaps.last_at - self.first_at
         first = self.first_event_tokens(tokens)
         if tokens <= 1:
             return None, "one_token"
-        if self._reads < 2 or phase <= 0:
+        if self.gaps.reads < 2 or phase <= 0:
             return None, "one_read"
         if tokens <= first:
             return None, "one_token"
-        if self._wait_at_last - self._wait_at_first > CLIENT_LIMITED * phase:
+        if self.gaps.waited > CLIENT_LIMITED * phase:
             return None, "client_limited"
         return (tokens - first) / phase, None
 
     def decode_characters(self) -> float | None:
         """Characters of output after the first output, per second of the decode phase."""
-        if self.first_at is None or self.last_at <= self.first_at:
+        if self.first_at is None or self.gaps.last_at <= self.first_at:
             return None
         later = self.characters - self._first_characters
-        return later / (self.last_at - self.first_at) if later else None
+        return later / (self.gaps.last_at - self.first_at) if later else None
 
     def tokens_per_chunk(self, tokens: int | None) -> float | None:
         """Output tokens per read with output; None if unknown.
@@ -429,9 +385,9 @@ class Meter:
         Args:
             tokens: N, the exchange's output tokens. Reasoning that was not sent is left out.
         """
-        if not tokens or not self._reads or self._reader.unread or self._reader.failed:
+        if not tokens or not self.gaps.reads or self._reader.unread or self._reader.failed:
             return None
-        return (tokens - self._unseen(tokens)) / self._reads or None
+        return (tokens - self._unseen(tokens)) / self.gaps.reads or None
 
     def _unseen(self, tokens: int) -> int:
         """Reasoning that was counted but not sent."""

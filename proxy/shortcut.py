@@ -81,4 +81,4 @@ def shortcut(
                 return
         received(data, at)
 
-    return Shortcut(take, lambda: arrivals[-1] if arrivals else meter.last_at)
+    return Shortcut(take, lambda: arrivals[-1] if arrivals else meter.gaps.last_at)

@@ -37,7 +37,7 @@ class Played(NamedTuple):
 
     @property
     def gaps(self) -> list[float]:
-        return [round(gap * 1000, 6) for gap in self.meter.gaps]
+        return [round(gap * 1000, 6) for gap in self.meter.gaps.new]
 
 
 def _milliseconds(seconds: float | None) -> float | None:

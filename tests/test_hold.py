@@ -38,6 +38,6 @@ def test_reading_stops_and_goes_on_with_the_client_and_the_wait_is_timed() -> No
         hold.end()
         hold.end()
         assert (talk.wire.reading, exchange.held) == (True, False)
-        assert exchange.meter.wait == pytest.approx(3)
+        assert exchange.meter.gaps.wait == pytest.approx(3)
 
     talk(main)

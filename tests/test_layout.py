@@ -38,6 +38,7 @@ CORE = {
     "eventstream",
     "formats",
     "framing",
+    "gaps",
     "headers",
     "injection",
     "jsontext",

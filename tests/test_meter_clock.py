@@ -20,7 +20,7 @@ def test_whatever_the_clock_does_no_sample_is_negative_or_infinite(
     reads = [(at, said("Hello")) for at in times]
     played = play([*reads, (times[-1], finished() + used(9, 12) + DONE)], shortcut=shortcut)
     meter = played.meter
-    numbers = [*meter.gaps, meter.max_gap, meter.stalled, meter.wait]
+    numbers = [*meter.gaps.new, meter.gaps.longest, meter.gaps.stalled, meter.gaps.wait]
     numbers += [n for n in (meter.ttft, meter.ttfv, played.rate) if n is not None]
     assert all(0 <= number < math.inf for number in numbers)
 
@@ -42,7 +42,7 @@ def test_process_that_slept_counts_one_stall_and_no_output_of_that_time() -> Non
     reads = [(10.0 * n, said("Hello")) for n in range(1, 5)]
     late = [(3_600_000.0 + n, said("Hello")) for n in range(3)]
     played = play([*reads, *late, (3_600_003.0, finished() + used(9, 12) + DONE)])
-    assert played.meter.stalls == 1
+    assert played.meter.gaps.stalls == 1
     assert played.rate is not None and played.rate < 1
 
 

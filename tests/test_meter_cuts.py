@@ -31,7 +31,14 @@ def told(played: Played) -> Any:
     return (
         (played.totals, played.rate, played.skipped, played.ttft, played.ttfv, played.gaps),
         (meter.characters, meter.hidden, meter.events, meter.ended, meter.error, meter.readable),
-        (meter.model, meter.finish, meter.engine, meter.stream, meter.max_gap, meter.stalls),
+        (
+            meter.model,
+            meter.finish,
+            meter.engine,
+            meter.stream,
+            meter.gaps.longest,
+            meter.gaps.stalls,
+        ),
         (meter.tokens_so_far(), meter.first_event_tokens(10)),
     )
 
@@ -175,7 +182,7 @@ def test_reads_like_those_before_are_not_parsed() -> None:
     quick, slow = (play(script, shortcut=short) for short in (True, False))
     assert quick.meter.recognise(said("x")) == 1
     assert told(quick) == told(slow)
-    assert (quick.meter.stalls, quick.meter.chunks) == (1, 13)
+    assert (quick.meter.gaps.stalls, quick.meter.chunks) == (1, 13)
     assert quick.gaps[4:7] == [80, 100, 70]
 
 
@@ -268,6 +275,6 @@ def test_at_any_times_nothing_impossible_is_told(
     assert all(gap >= 0 for gap in played.gaps)
     assert played.ttft is None or played.ttft >= 0
     assert (played.ttfv or 0) >= (played.ttft or 0) or played.ttfv is None
-    assert sum(played.meter.gaps) <= 5.0 + 1e-6
+    assert sum(played.meter.gaps.new) <= 5.0 + 1e-6
     assert played.meter.events >= (played.meter.first_at is not None)
     assert played.totals.output is None or played.totals.output >= 0

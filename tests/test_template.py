@@ -102,9 +102,15 @@ def measured(name: str, reads: list[bytes], recognising: bool) -> tuple[list[obj
         else:
             meter.read(data, number / 10)
     meter.end(len(reads) / 10)
-    told: list[object] = [meter.totals(), meter.ttft, meter.ttfv, meter.last_at, meter.gaps]
-    told += [meter.max_gap, meter.events, meter.characters, meter.hidden, meter.chunks]
-    told += [meter.stalls, meter.ended]
+    told: list[object] = [
+        meter.totals(),
+        meter.ttft,
+        meter.ttfv,
+        meter.gaps.last_at,
+        meter.gaps.new,
+    ]
+    told += [meter.gaps.longest, meter.events, meter.characters, meter.hidden, meter.chunks]
+    told += [meter.gaps.stalls, meter.ended]
     return (told, known)
 
 

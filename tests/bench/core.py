@@ -151,7 +151,7 @@ def _again(recording: Recording) -> float:
     middle = len(recording.pieces) // 2
     piece = recording.pieces[middle]
     meter = _metered(recording, middle + 1)
-    at = meter.last_at
+    at = meter.gaps.last_at
 
     def read() -> None:
         nonlocal at

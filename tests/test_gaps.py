@@ -17,8 +17,8 @@ def test_a_gap_is_between_two_reads_with_output() -> None:
     ]
     played = play(script)
     assert played.gaps == [100, 60]
-    assert played.meter.max_gap == pytest.approx(0.1)
-    assert played.meter.last_at == pytest.approx(T0 + 0.26)
+    assert played.meter.gaps.longest == pytest.approx(0.1)
+    assert played.meter.gaps.last_at == pytest.approx(T0 + 0.26)
 
 
 def test_a_read_that_ends_inside_an_event_carries_the_ones_that_it_completes() -> None:
@@ -30,26 +30,26 @@ def test_a_read_that_ends_inside_an_event_carries_the_ones_that_it_completes() -
 
 def test_no_stall_up_to_the_threshold() -> None:
     played = play([(0, said("a")), (2000, said("b")), (4000, said("c"))])
-    assert (played.meter.stalls, played.meter.stalled) == (0, 0)
+    assert (played.meter.gaps.stalls, played.meter.gaps.stalled) == (0, 0)
 
 
 def test_stalls_are_counted() -> None:
     played = play([(100, said("a")), (2500, said("b")), (2600, said("c")), (8600, said("d"))])
-    assert played.meter.stalls == 2
-    assert played.meter.stalled == pytest.approx(2.4 + 6.0)
-    assert played.meter.max_gap == pytest.approx(6.0)
+    assert played.meter.gaps.stalls == 2
+    assert played.meter.gaps.stalled == pytest.approx(2.4 + 6.0)
+    assert played.meter.gaps.longest == pytest.approx(6.0)
 
 
 def test_waiting_for_the_first_output_is_no_stall() -> None:
-    assert play([(9000, said("a")), (9100, said("b"))]).meter.stalls == 0
+    assert play([(9000, said("a")), (9100, said("b"))]).meter.gaps.stalls == 0
 
 
 def test_silence_after_the_last_output_is_no_stall() -> None:
-    assert play([(100, said("a")), (9100, finished()), (9200, DONE)]).meter.stalls == 0
+    assert play([(100, said("a")), (9100, finished()), (9200, DONE)]).meter.gaps.stalls == 0
 
 
 def test_the_threshold_is_a_setting() -> None:
-    assert play([(100, said("a")), (401, said("b"))], stall=300).meter.stalls == 1
+    assert play([(100, said("a")), (401, said("b"))], stall=300).meter.gaps.stalls == 1
 
 
 # --- the client ---------------------------------------------------------------------------------
@@ -59,15 +59,15 @@ def test_a_gap_in_which_the_client_held_things_up_is_not_one() -> None:
     script: Script = [(100, said("a")), (5100, 5000.0), (5100, said("b")), (5200, said("c"))]
     played = play(script)
     assert played.gaps == [0, 100]
-    assert played.meter.stalls == 0
-    assert played.meter.max_gap == pytest.approx(0.1)
-    assert played.meter.wait == pytest.approx(5.0)
+    assert played.meter.gaps.stalls == 0
+    assert played.meter.gaps.longest == pytest.approx(0.1)
+    assert played.meter.gaps.wait == pytest.approx(5.0)
 
 
 def test_what_a_gap_lasts_longer_than_the_clients_wait_is_the_servers() -> None:
     played = play([(100, said("a")), (600, 400.0), (3600, said("b"))])
     assert played.gaps == [3100]
-    assert played.meter.stalls == 1
+    assert played.meter.gaps.stalls == 1
 
 
 def test_a_wait_counts_for_one_gap_only() -> None:
@@ -110,5 +110,5 @@ def test_gaps_are_told_once() -> None:
     second = meter.progress()
     assert first is not None and first.gaps == pytest.approx([0.05])
     assert second is not None and second.gaps == pytest.approx([0.3])
-    assert meter.gaps == []
-    assert meter.max_gap == pytest.approx(0.3)
+    assert meter.gaps.new == []
+    assert meter.gaps.longest == pytest.approx(0.3)
