@@ -26,7 +26,7 @@ from proxy.notices import say
 from proxy.origin import API_KEY, Secret
 from proxy.signals import HANDLED, STOPS, Signals
 from proxy.sockets import Sockets, opened
-from proxy.succession import hand_over
+from proxy.succession import hand_over, settled
 
 RunWorker = Callable[[Config, int, socket.socket, str], None]
 RunKeeper = Callable[[Config, socket.socket, socket.socket], None]
@@ -36,6 +36,9 @@ MARGIN = 5.0  # seconds, for what a process does once its streams have ended
 LAST_WORDS = 2.0  # seconds, for what a process does that has to end at once
 STARTED = 1.0  # seconds; who dies sooner waits longer each time before the next try
 LONGEST_WAIT = 10.0
+# Where another process shares the port, every second answer is its own: so many in a row are not.
+BESIDE = 8
+ALONE_SECONDS = 1.0  # between two looks whether a predecessor is gone
 LOOK_AGAIN = 0.05  # seconds between two looks whether everything is ready
 
 
@@ -100,6 +103,7 @@ class Supervisor:
         self._lifeline = Lifeline()
         self._signals = Signals(parent)
         self._ready = False
+        self._settled = not config.reuse_port
 
     def run(self) -> int:
         """The exit code, when all is over."""
@@ -109,6 +113,7 @@ class Supervisor:
                     _signal(self._children, number)
                 self._start()
                 self._announce()
+                self._settle()
                 self._signals.wait(self._patience())
                 self._reap()
             self._drain()
@@ -149,16 +154,26 @@ class Supervisor:
                 child.started = now
 
     def _announce(self) -> None:
-        if not self._ready and answers(self._sockets.admin_address, "/readyz"):
+        times = BESIDE if self._config.reuse_port else 1
+        where = self._sockets.admin_address
+        if not self._ready and all(answers(where, "/readyz") for _ in range(times)):
             self._ready = True
             say(greeting(self._config, self._sockets), f"tokometer {__version__}")
+
+    def _settle(self) -> None:
+        """Once a predecessor is gone, all sockets of a port get their share."""
+        if self._ready and not self._settled:
+            self._settled = settled(self._sockets.data) and settled([self._sockets.admin])
 
     def _patience(self) -> float | None:
         """Seconds until there is something to do, None until a signal."""
         if not self._ready:
             return LOOK_AGAIN
+        now = time.monotonic()
         due = [child.due for child in self._children if not child.pid]
-        return max(0.0, min(due) - time.monotonic()) if due else None
+        if not self._settled:
+            due.append(now + ALONE_SECONDS)
+        return max(0.0, min(due) - now) if due else None
 
     def _reap(self) -> None:
         """Notes who has died and when it shall be there again."""

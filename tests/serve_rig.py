@@ -20,7 +20,7 @@ import pytest
 
 from proxy.scrape import Scrape
 
-PATIENCE = 20.0  # seconds until a test gives up
+PATIENCE = 60.0  # seconds until a test gives up; machines are busy
 EVENT = b'data: {"model": "m", "choices": [{"index": 0, "delta": {"content": "word"}}]}\n\n'
 LAST = (
     b'data: {"model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\n'

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from proxy.sockets import listen_shared
-from proxy.succession import hand_over
+from proxy.succession import hand_over, settled
 
 CONNECTIONS = 60
 
@@ -69,6 +69,27 @@ def test_each_successor_has_one_of_its_own(stack: ExitStack) -> None:
             one.close()
         assert arrivals(stack, new) == [CONNECTIONS]
         generations.append(new)
+
+
+@linux
+def test_who_is_alone_shares_among_its_own_sockets(stack: ExitStack) -> None:
+    old = listening(stack, 0, 1)
+    new = listening(stack, port_of(old), 2)
+    assert not settled(new)
+    hand_over(old)
+    for one in old:
+        one.close()
+    assert sorted(arrivals(stack, [new[0]], [new[1]])) == [0, CONNECTIONS]
+    assert settled(new)
+    assert min(arrivals(stack, [new[0]], [new[1]])) > 0
+
+
+def test_who_never_shared_is_settled(stack: ExitStack) -> None:
+    (alone,) = listen_shared("127.0.0.1", 0, 1)
+    stack.enter_context(alone)
+    assert settled([alone])
+    with socket.socket(socket.AF_UNIX) as unix:
+        assert settled([unix])
 
 
 @linux

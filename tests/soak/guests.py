@@ -11,7 +11,7 @@ from urllib.parse import quote
 from .moods import FAULTS, GOOD, MOODS, RARE, Mood, chunk
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"say something"}]'
-RARELY = 0.01  # of the faults
+RARELY = 0.003  # of the faults
 
 
 class Mistold(AssertionError):

@@ -20,7 +20,7 @@ from .moods import FAULTS, RARE
 from .processes import KEEPALIVE, Level, Proxy, eventually
 
 GUESTS = 32
-IDLE_TIMEOUT = 1.0  # seconds; of a mood that is rare
+IDLE_TIMEOUT = 5.0  # seconds; of a mood that is rare, and longer than a busy machine takes
 PART = 50_000  # exchanges, after which the log is turned
 MEMORY = 1.10  # the last level may be so many times the first
 
