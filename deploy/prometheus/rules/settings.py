@@ -81,7 +81,7 @@ class Settings:
     regression_errors: float = 4
     regression_coverage: float = 0.5
     regression_streams: int = 5
-    regression_hold: int = 10 * MINUTE
+    regression_hold: int = 7 * MINUTE
     deploy_index: float = 1.08
     deploy_watch: int = DAY
     thin_coverage: float = 0.5
