@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deploy.prometheus.rules.settings import PRESETS
 
-from .cost import DAYS, MODELS, evaluation_seconds
+from .cost import DAYS, MODELS, cost
 from .replay import Span
 from .scenarios import SCENARIOS
 from .trial import OURS, Trial
@@ -78,13 +78,14 @@ def _report(trial: Trial, baseline: str, seeds: int) -> str:
 
 def _cost() -> str:
     with tempfile.TemporaryDirectory() as folder:
-        seconds = evaluation_seconds(Path(folder))
-    slowest = sorted(seconds.items(), key=lambda item: -item[1])[:3]
+        groups, processor = cost(Path(folder))
+    slowest = sorted(groups.items(), key=lambda item: -item[1])[:3]
     told = ", ".join(f"`{name}` {value:.2f} s" for name, value in slowest)
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}. Prometheus with {DAYS} days of {MODELS} busy "
-        f"models, a sample a minute: one evaluation of all rules and alerts takes "
-        f"{sum(seconds.values()):.2f} s; of that {told}.\n"
+        f"models, a sample a minute: one evaluation of all rules costs {processor:.2f} s "
+        f"of processor time and took {sum(groups.values()):.2f} s on a machine with a load average "
+        f"of {os.getloadavg()[1]:.0f}; of that {told}.\n"
     )
 
 
