@@ -40,3 +40,4 @@ SPEEDS = preferred(R10, 1, 400)  # tokens per second
 LENGTHS = tuple(float(2**power) for power in range(2, 18))  # tokens
 CHUNKS = preferred(R10, 1, 63)  # tokens
 TENTHS = tuple(tenth / 10 for tenth in range(10))
+CALLS = tuple(float(2**power) for power in range(8))

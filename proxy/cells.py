@@ -1,21 +1,23 @@
 """Cells: like is compared with like, by context and by concurrency.
 
 Number, sum and sum of squares of the logarithms are enough for the geometric mean of a cell and
-its standard error, and they add up over time, replicas and cells as counters do. A class is wide;
-where the time depends on the size all through it (TTFT), three more tell how, and so what part of a
-change comes from sizes that moved inside of the class (analysis of covariance).
+its standard error, and they add up over time, replicas and cells as counters do. A class is wide:
+three more tell how the time grows with what it follows all through the class, and so what part of a
+change comes from a size that moved inside of it (analysis of covariance).
 """
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from itertools import product
 from typing import NamedTuple
 
 from proxy.series import Counter
 
-# TTFT is a wait plus a share for each token, so that ln TTFT is nearly straight in ln (a + tokens);
-# what fits best depends on the engine, but not much.
-_SIZE_FROM = 256
+# A time is a fixed part plus a share for each token, or for each stream of the batch, so that its
+# logarithm is nearly straight in ln (a + tokens); what fits best differs by engine, but not much.
+_TOKENS_FROM = 256
+_STREAMS_FROM = 8
 _CONTEXT_FROM = (1024, 4096, 16384, 65536)  # tokens: where the second class begins, and so on
 _CONTEXTS = ("0-1k", "1k-4k", "4k-16k", "16k-64k", "64k+")
 _CONCURRENCIES = ("1", "2-3", "4-7", "8-15", "16-31", "32-63", "64+")
@@ -40,9 +42,23 @@ def concurrency_class(streams: float) -> str:
     return _CONCURRENCIES[min(max(power, 0), len(_CONCURRENCIES) - 1)]
 
 
-class Sizes(NamedTuple):
-    """What is needed to know how a time grows with the size ln (256 + tokens) inside of a class."""
+Size = Callable[[int | None, float], float | None]  # of prompt tokens and streams in flight
 
+
+def prompt_size(tokens: int | None, streams: float) -> float | None:
+    """What TTFT grows with all through a class of contexts; None if the tokens are unknown."""
+    return None if tokens is None else math.log(_TOKENS_FROM + tokens)
+
+
+def crowd_size(tokens: int | None, streams: float) -> float | None:
+    """What the time per token grows with all through a class of concurrencies."""
+    return math.log(_STREAMS_FROM + streams)
+
+
+class Sizes(NamedTuple):
+    """What is needed to know how a time grows with a size inside of a cell."""
+
+    of: Size
     sum: Counter  # of the sizes
     sumsq: Counter
     log_sum: Counter  # of the products of size and ln of the time
@@ -69,8 +85,8 @@ class Cells:
         self._streams.of(*cell).add(1)
         self._log_sum.of(*cell).add(log)
         self._log_sumsq.of(*cell).add(log * log)
-        if self._sizes is not None and tokens is not None:
-            size = math.log(_SIZE_FROM + tokens)
-            self._sizes.sum.of(*cell).add(size)
-            self._sizes.sumsq.of(*cell).add(size * size)
-            self._sizes.log_sum.of(*cell).add(size * log)
+        if self._sizes is None or (size := self._sizes.of(tokens, streams)) is None:
+            return
+        self._sizes.sum.of(*cell).add(size)
+        self._sizes.sumsq.of(*cell).add(size * size)
+        self._sizes.log_sum.of(*cell).add(size * log)

@@ -1,7 +1,7 @@
 """The metrics of speed: times, rates, how output is delivered, what was aimed at; see `metrics`."""
 
 from proxy import buckets
-from proxy.cells import CELLS, Cells, Sizes
+from proxy.cells import CELLS, Cells, Size, Sizes, crowd_size, prompt_size
 from proxy.families import Families
 from proxy.series import Counter
 
@@ -130,10 +130,13 @@ class Speeds(Families):
 
     def _define_cells(self) -> None:
         context = "uncached prompt tokens"
-        self.ttft_cells = self._cells("ttft", "TTFT", context, sizes=self._sizes("TTFT", context))
-        self.tpot_cells = self._cells("tpot", "time per output token", "prompt tokens")
+        sizes = self._sizes("ttft", "TTFT", f"ln (256 + {context})", prompt_size)
+        self.ttft_cells = self._cells("ttft", "TTFT", context, sizes)
+        what, context = "time per output token", "prompt tokens"
+        sizes = self._sizes("tpot", what, "ln (8 + concurrency)", crowd_size)
+        self.tpot_cells = self._cells("tpot", what, context, sizes)
 
-    def _cells(self, name: str, what: str, context: str, sizes: Sizes | None = None) -> Cells:
+    def _cells(self, name: str, what: str, context: str, sizes: Sizes) -> Cells:
         of = f"of the {what} in microseconds, by {context} and concurrency."
         streams = f"Completed streams with a {what}, by {context} and concurrency."
         return Cells(
@@ -143,13 +146,13 @@ class Speeds(Families):
             sizes=sizes,
         )
 
-    def _sizes(self, what: str, context: str) -> Sizes:
-        size, by = f"ln (256 + {context})", f"by {context} and concurrency."
+    def _sizes(self, name: str, what: str, size: str, of: Size) -> Sizes:
         times = f"times ln of the {what} in microseconds"
         return Sizes(
-            self._cell("ttft_size_sum", f"Sum of {size}, {by}"),
-            self._cell("ttft_size_sumsq", f"Sum of squares of {size}, {by}"),
-            self._cell("ttft_size_log_sum", f"Sum of {size} {times}, {by}"),
+            of,
+            self._cell(f"{name}_size_sum", f"Sum of {size}, by cell."),
+            self._cell(f"{name}_size_sumsq", f"Sum of squares of {size}, by cell."),
+            self._cell(f"{name}_size_log_sum", f"Sum of {size} {times}, by cell."),
         )
 
     def _cell(self, name: str, help: str) -> Counter:

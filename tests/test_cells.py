@@ -2,7 +2,15 @@ import math
 
 import pytest
 
-from proxy.cells import CELLS, Cells, Sizes, concurrency_class, context_class
+from proxy.cells import (
+    CELLS,
+    Cells,
+    Sizes,
+    concurrency_class,
+    context_class,
+    crowd_size,
+    prompt_size,
+)
 from proxy.series import Counter
 
 
@@ -40,9 +48,9 @@ def test_a_cell_sums_logarithms_of_microseconds() -> None:
     assert values == pytest.approx([2, first + second, first**2 + second**2], rel=1e-12)
 
 
-def test_where_the_size_matters_it_is_summed_too() -> None:
+def test_the_size_is_summed_too() -> None:
     counters = [Counter(name, ["u", "m", "c", "n"], "help", CELLS) for name in "abcdef"]
-    cells = Cells(*counters[:3], sizes=Sizes(*counters[3:]))
+    cells = Cells(*counters[:3], sizes=Sizes(prompt_size, *counters[3:]))
     cells.observe(0.25, ("up", "m"), 2000, 3)
     cells.observe(0.5, ("up", "m"), 4000, 2.5)
     cells.observe(0.5, ("up", "m"), None, 1)
@@ -52,6 +60,12 @@ def test_where_the_size_matters_it_is_summed_too() -> None:
     assert sizes == pytest.approx([small + large, small**2 + large**2, product], rel=1e-12)
     unknown = [counter.of("up", "m", "unknown", "1").value for counter in counters]
     assert unknown == pytest.approx([1, math.log(500_000), math.log(500_000) ** 2, 0, 0, 0])
+
+
+def test_sizes() -> None:
+    assert prompt_size(2000, 3) == pytest.approx(math.log(2256))
+    assert prompt_size(None, 3) is None
+    assert crowd_size(None, 2.5) == pytest.approx(math.log(10.5))
 
 
 def test_a_time_below_the_unit_does_not_count_backwards() -> None:

@@ -30,6 +30,9 @@ cell_ttft_log_sumsq_total upstream,model,context,concurrency
 ttft_size_sum_total upstream,model,context,concurrency
 ttft_size_sumsq_total upstream,model,context,concurrency
 ttft_size_log_sum_total upstream,model,context,concurrency
+tpot_size_sum_total upstream,model,context,concurrency
+tpot_size_sumsq_total upstream,model,context,concurrency
+tpot_size_log_sum_total upstream,model,context,concurrency
 cell_tpot_streams_total upstream,model,context,concurrency
 cell_tpot_log_sum_total upstream,model,context,concurrency
 cell_tpot_log_sumsq_total upstream,model,context,concurrency
@@ -120,7 +123,7 @@ def test_a_model_costs_a_known_number_of_lines(known: Metrics) -> None:
     for scope in (("up", "n"), ("up", "n", "chat"), ("up", "n", "chat", "true")):
         known.prepare(*scope)
     lines = TEXT.render(known.collect()).count(b"\n") - before
-    assert len(CELLS) * 9 < lines < 1100
+    assert len(CELLS) * 12 < lines < 1250
 
 
 def test_overrides_of_buckets_are_used() -> None:

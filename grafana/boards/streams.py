@@ -277,7 +277,7 @@ _DIALS = rows(
             1,
         ),
     ],
-    height=5,
+    height=6,
     empty="No model is described in the settings",
 )
 

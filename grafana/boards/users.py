@@ -3,8 +3,8 @@
 from grafana.board import Board, Panel, Row
 from grafana.panels import heat_map, lines
 from grafana.parts import COUNT, PER_SECOND, SECONDS, TOKENS_PER_SECOND, Query
-from grafana.queries import OWN, RANGE, buckets, quantile, rate
-from grafana.scales import LENGTHS, READERS
+from grafana.queries import OWN, RANGE, buckets, of, quantile, rate
+from grafana.scales import CALLS, LENGTHS, READERS, READING_SPEED
 from grafana.tables import Column, rows
 
 USER = f'{OWN},user=~"$user"'
@@ -39,39 +39,48 @@ _TABLE = rows(
     empty=NO_USERS,
 )
 
+# The same users at every moment, or lines would begin and end at will.
+_BUSIEST = (
+    f"topk(5, sum by (user) (rate({of('user_output_tokens_total', labels=USER)}[{RANGE}] @ end())))"
+)
+
+
+def _by_user(expr: str) -> Query:
+    return Query(f"{expr} and {_BUSIEST}", "{{user}}")
+
+
 _OVER_TIME: list[Panel] = [
     lines(
         "Output by user",
-        "Output tokens per second of the ten busiest users.",
+        "Output tokens per second of the five busiest users.",
         TOKENS_PER_SECOND,
-        Query(f"topk(10, {rate('user_output_tokens_total', 'user', '', USER)})", "{{user}}"),
+        _by_user(rate("user_output_tokens_total", "user", "", USER)),
         stacked=True,
         empty=NO_USERS,
     ),
     lines(
         "TTFT by user",
-        "Median time to first token; the ten users who wait longest.",
+        "Median time to first token of the five busiest users.",
         SECONDS,
-        Query(f"topk(10, {quantile(0.5, TTFT, 'user', USER)})", "{{user}}"),
+        _by_user(quantile(0.5, TTFT, "user", USER)),
         empty=NO_USERS,
     ),
     lines(
         "Decode rate by user",
-        "Median tokens per second; the ten slowest users.",
+        "Median tokens per second of the five busiest users. The red line is reading speed.",
         TOKENS_PER_SECOND,
-        Query(f"bottomk(10, {quantile(0.5, DECODE, 'user', USER)})", "{{user}}"),
+        _by_user(quantile(0.5, DECODE, "user", USER)),
+        marks=READING_SPEED,
         empty=NO_USERS,
     ),
 ]
 
 _TASKS: list[Panel] = [
-    lines(
+    heat_map(
         "Calls per task",
-        "How many requests one task of an agent takes: 95 % and 50 % (dashed) take fewer.",
+        "How many tasks of agents took how many requests.",
         COUNT,
-        Query(quantile(0.95, "task_calls", labels=OWN), "p95"),
-        Query(quantile(0.5, "task_calls", labels=OWN), "p50", dashed=True),
-        empty=NO_TASKS,
+        buckets("task_calls", CALLS, OWN),
     ),
     lines(
         "Waiting per task",

@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deploy.prometheus.rules import files
 from deploy.prometheus.rules.settings import MINUTE, PRESETS, Baseline
@@ -105,7 +109,19 @@ def _engine(programs: Programs, simulation: Simulation, deploy: float) -> Upstre
 def _serve(settings: EngineSettings, version: str, port: int, seconds: float | None = None) -> None:
     """An engine of this version, for so long or for good."""
     server = engine_server(settings)
+    server.config.app = _saying(version, server.config.app)
     server.config.headers = [("server", f"tokometer-engine/{version}")]
     if seconds is not None:
         threading.Timer(seconds, partial(setattr, server, "should_exit", True)).start()
     server.run(sockets=[listen("127.0.0.1", port)])
+
+
+def _saying(version: str, engine: Any) -> ASGIApp:
+    """The engine (an ASGI application), which says where it is asked that it is this version."""
+    answer = JSONResponse({"version": version})
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        asked = scope.get("path") in ("/version", "/api/version")
+        await (answer if asked else engine)(scope, receive, send)
+
+    return app

@@ -1,4 +1,4 @@
-"""Prompts that grow inside of their class are no regression of TTFT, and hide none."""
+"""Sizes that grow inside of their class are no regression, and hide none."""
 
 import math
 from pathlib import Path
@@ -14,8 +14,8 @@ _BEFORE = 5 * 60  # minutes
 _SLOPE, _SPREAD = 0.8, 0.2  # of ln TTFT: by size, and about that line
 _SMALL, _LARGE = math.log(256 + 1100), math.log(256 + 4000)  # both in 1k-4k
 _COUNTERS = (
-    *("cell_ttft_streams", "cell_ttft_log_sum", "cell_ttft_log_sumsq"),
-    *("ttft_size_sum", "ttft_size_sumsq", "ttft_size_log_sum"),
+    *("cell_{}_streams", "cell_{}_log_sum", "cell_{}_log_sumsq"),
+    *("{}_size_sum", "{}_size_sumsq", "{}_size_log_sum"),
 )
 _CELL = {"context": "1k-4k", "concurrency": "1"}
 
@@ -31,10 +31,12 @@ def _streams(small: float, large: float, slower: float) -> dict[str, float]:
     return gained
 
 
-def _series(slower: float, small: float, large: float) -> list[Series]:
+def _series(phase: str, slower: float, small: float, large: float) -> list[Series]:
     """Small and large prompts half and half, then so many of each, slower by so much."""
     before, now = _streams(2, 2, 0), _streams(small, large, slower)
-    return [counts(f"{name}_total", before[name], now[name], **_CELL) for name in before]
+    return [
+        counts(f"{name.format(phase)}_total", before[name], now[name], **_CELL) for name in before
+    ]
 
 
 def _near(name: str, value: float) -> dict[str, object]:
@@ -45,23 +47,24 @@ def _near(name: str, value: float) -> dict[str, object]:
     }
 
 
+@pytest.mark.parametrize("phase", ["ttft", "tpot"])
 @pytest.mark.parametrize("slower", [0.0, math.log(1.25)])
 @pytest.mark.parametrize(("small", "large"), [(2, 2), (0, 4), (4, 0)])
 def test_the_sizes_part_of_a_change_is_taken_out(
-    slower: float, small: float, large: float, tmp_path: Path
+    phase: str, slower: float, small: float, large: float, tmp_path: Path
 ) -> None:
     base = 4 * ((20 + _BEFORE - 120) // 15 * 15)
     now = (small + large) * 15
     variance = (now * _variance_now(small, large) + base * _SPREAD**2) / (now + base)
     checks = [
-        _near("model:tokometer_ttft_size_slope:baseline", _SLOPE),
-        _near("model:tokometer_ttft_log_ratio:like_for_like", slower),
+        _near(f"model:tokometer_{phase}_size_slope:baseline", _SLOPE),
+        _near(f"model:tokometer_{phase}_log_ratio:like_for_like", slower),
         _near(
-            "model:tokometer_ttft_log_ratio:standard_error",
+            f"model:tokometer_{phase}_log_ratio:standard_error",
             math.sqrt(variance * (1 / now + 1 / base)),
         ),
     ]
-    _check(_series(slower, small, large), checks, tmp_path)
+    _check(phase, _series(phase, slower, small, large), checks, tmp_path)
 
 
 def _variance_now(small: float, large: float) -> float:
@@ -70,14 +73,14 @@ def _variance_now(small: float, large: float) -> float:
 
 
 def test_without_sizes_the_change_is_what_it_was(tmp_path: Path) -> None:
-    series = [one for one in _series(0, 0, 4) if "size" not in one.name]
+    series = [one for one in _series("ttft", 0, 0, 4) if "size" not in one.name]
     drift = _SLOPE * (_LARGE - _SMALL) / 2
-    _check(series, [_near("model:tokometer_ttft_log_ratio:like_for_like", drift)], tmp_path)
+    _check("ttft", series, [_near("model:tokometer_ttft_log_ratio:like_for_like", drift)], tmp_path)
 
 
-def _check(series: list[Series], checks: list[dict[str, object]], folder: Path) -> None:
+def _check(phase: str, series: list[Series], checks: list[dict[str, object]], folder: Path) -> None:
     groups = yaml.safe_load(files.recording(PRESETS["short"]))["groups"]
-    rules = yaml.safe_dump({"groups": [one for one in groups if "ttft" in one["name"]]})
+    rules = yaml.safe_dump({"groups": [one for one in groups if phase in one["name"]]})
     document = Timeline(series, _BEFORE, 30, 1).document({"promql_expr_test": checks})
     complaint = complaints(folder, rules, 3, [document])
     assert not complaint, complaint

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from deploy.prometheus.rules import files
 from deploy.prometheus.rules.settings import PRESETS, SECOND
@@ -21,8 +22,15 @@ _ROUNDS = 5
 _PATIENCE = 300.0
 
 
-def evaluation_seconds(folder: Path) -> Mapping[str, float]:
-    """Duration of an evaluation of each group of rules, the median of some, by group."""
+class Cost(NamedTuple):
+    """Of one evaluation of all groups of rules, seconds."""
+
+    groups: Mapping[str, float]  # duration by group, the median of some evaluations
+    processor: float  # of the whole server
+
+
+def cost(folder: Path) -> Cost:
+    """What a Prometheus with its data in `folder` says of itself."""
     store = Store(folder)
     # Rules are evaluated now, so that this is where the traffic ends.
     end = int(time.time()) // STEP * STEP + int(_PATIENCE)
@@ -32,8 +40,12 @@ def evaluation_seconds(folder: Path) -> Mapping[str, float]:
     for name, text in (("rules.yml", files.recording), ("alerts.yml", files.alerting)):
         folder.joinpath(name).write_text(text(settings), encoding="utf-8")
     with store.serving("rule_files: [rules.yml, alerts.yml]\n") as api:
-        rounds = [_round(api) for _ in range(_ROUNDS)]
-    return {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+        rounds = [_round(api)]
+        used, since = api.processor_seconds(), time.monotonic()
+        rounds += [_round(api) for _ in range(_ROUNDS - 1)]
+        used, passed = api.processor_seconds() - used, time.monotonic() - since
+    groups = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+    return Cost(groups, used / passed * _EVERY)
 
 
 def _fill(store: Store, start: int, end: int) -> None:

@@ -1,6 +1,7 @@
 """A real Prometheus on the past: blocks are made by promtool, questions go over the HTTP API."""
 
 import contextlib
+import re
 import socket
 import subprocess
 import time
@@ -68,6 +69,13 @@ class Api:
         """Groups of rules as Prometheus tells them: evaluation times, alerts that fire."""
         groups: list[dict[str, Any]] = self._get("/api/v1/rules", {})["data"]["groups"]
         return groups
+
+    def processor_seconds(self) -> float:
+        """Processor time that it has used."""
+        text = self._client.get("/metrics").text
+        found = re.search(r"^process_cpu_seconds_total (\S+)", text, re.MULTILINE)
+        assert found
+        return float(found[1])
 
     def ready(self) -> bool:
         try:

@@ -24,17 +24,16 @@ PHASES = {"tpot": "time per output token", "ttft": "time to first token"}
 def groups(settings: Settings) -> Iterator[Group]:
     """For each phase the baseline, which moves slowly, and what is compared with it."""
     for phase, what in PHASES.items():
-        sized = phase in sizes.PHASES
         baseline = [
             *_tiles(settings, phase, what),
-            *(sizes.tiles(settings, phase) if sized else ()),
+            *sizes.tiles(settings, phase),
             *_baseline(settings, phase, what),
-            *(sizes.baseline(settings, phase) if sized else ()),
+            *sizes.baseline(settings, phase),
         ]
         yield Group(f"tokometer-{phase}-baseline", settings.slow, baseline)
         index = [
             *_now(settings, phase, what),
-            *(sizes.now(settings, phase) if sized else ()),
+            *sizes.now(settings, phase),
             *_cells(phase, what),
             *_index(settings, phase, what),
             *_change(phase, what),
@@ -109,7 +108,7 @@ def _cells(phase: str, what: str) -> Iterator[Record]:
     yield Record(
         f"{cell}_log_ratio:like_for_like",
         sizes.without(phase, f"({cell}_log_mean:now - {cell}_log_mean:baseline)"),
-        f"ln of the {what} now over that of the baseline, for prompts of the same size",
+        f"ln of the {what} now over that of the baseline, for the same sizes",
     )
     yield Record(
         f"{cell}_weight:matched",

@@ -74,14 +74,14 @@ class Settings:
     baseline_cell_streams: int = 30
     # Logarithms in a cell spread at least so much: few equal streams are no certainty.
     least_log_deviation: float = 0.05
-    # Prompts in the cells must differ so much for a slope: the sum of the squared differences of
-    # their ln (256 + tokens).
+    # Sizes in the cells must differ so much for a slope: the sum of the squared differences of
+    # their logarithms.
     least_size_squares: float = 1
     regression_index: float = 1.15
     regression_errors: float = 4
     regression_coverage: float = 0.5
     regression_streams: int = 5
-    regression_hold: int = 10 * MINUTE
+    regression_hold: int = 7 * MINUTE
     deploy_index: float = 1.08
     deploy_watch: int = DAY
     thin_coverage: float = 0.5

@@ -1,9 +1,10 @@
-"""What TTFT owes to prompts that grew or shrank inside of their class.
+"""What a change owes to sizes that moved inside of their class.
 
-TTFT follows the number of tokens all through a class, which is wide; with a slope from the
-baseline the sizes' part is taken out (analysis of covariance, one slope for all cells)::
+A class is wide: TTFT follows the number of tokens all through it, and the time per token the
+number of streams. With a slope from the baseline the sizes' part is taken out (analysis of
+covariance, one slope for all cells); x is the size as the proxy sums it, ln (256 + uncached tokens)
+for TTFT and ln (8 + concurrency) for the time per token::
 
-    x = ln (256 + uncached tokens), y = ln TTFT
     slope = sum (sum xy - n mean_x mean_y) / sum (sum x^2 - n mean_x^2)      sums over the cells
     d' = d - slope (mean_x now - mean_x baseline)
     s'^2 = s^2 - slope (2 s_xy - slope s_x^2)
@@ -14,7 +15,6 @@ from collections.abc import Iterator
 from deploy.prometheus.rules.rule import CELL, MODEL, Record, promql, total
 from deploy.prometheus.rules.settings import Settings, duration
 
-PHASES = ("ttft",)  # time per token hardly depends on the context inside of a class
 _COUNTERS = ("size_sum", "size_sumsq", "size_log_sum")
 
 
@@ -84,16 +84,12 @@ def now(settings: Settings, phase: str) -> Iterator[Record]:
 
 def without(phase: str, change: str) -> str:
     """`change` of the cells without that part, where it is known."""
-    if phase not in PHASES:
-        return change
     return f"({change} - cell:tokometer_{phase}_log_ratio:size) or {change}"
 
 
 def variance(phase: str) -> str:
     """What is left unexplained of the logarithms' variance in the baseline."""
     whole = f"cell:tokometer_{phase}_log_variance:baseline"
-    if phase not in PHASES:
-        return whole
     return f"(cell:tokometer_{phase}_residual_variance:baseline or {whole})"
 
 
