@@ -36,7 +36,7 @@ class Caller:
         self, upstream: Upstream, transport: httpx.AsyncBaseTransport, headers: Sequence[Pair] = ()
     ) -> None:
         self._transport = transport
-        self._url = httpx.URL(upstream.url)
+        self._url = httpx.URL(upstream.origin)
         self._base = upstream.base
         self._headers = [
             (b"Host", upstream.authority.encode("ascii")),

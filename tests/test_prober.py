@@ -1,5 +1,7 @@
 import asyncio
+import contextlib
 import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,3 +161,32 @@ def test_over_https_a_handshake_is_enough_unless_it_shall_ask() -> None:
             assert await once(up.port, "https", ssl.create_default_context()) == ILL
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("probe", ["ask", "connect"])
+def test_an_upstream_on_a_unix_socket_is_probed_there(tmp_path: Path, probe: Any) -> None:
+    heard: list[bytes] = []
+    gone = asyncio.Event()
+
+    async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                heard.append(await reader.readuntil(b"\r\n\r\n"))
+                writer.write(sized(b"{}"))
+        writer.close()
+        gone.set()
+
+    async def main() -> None:
+        upstream = Upstream.parse("up", f"unix:{tmp_path}/engine")
+        transport = Transport(lambda: 0.0, 0.0, unix=upstream.socket)
+        settings = Scouting(probe=probe)
+        prober = Prober(upstream, settings, transport, None, lambda: 0.0)
+        assert await prober.probe() == ILL
+        async with await asyncio.start_unix_server(visit, upstream.socket):
+            assert (await prober.probe())["up"]
+            await transport.aclose()
+            await gone.wait()
+
+    asyncio.run(main())
+    assert bool(heard) == (probe == "ask")
+    assert all(b"\r\nHost: localhost\r\n" in head for head in heard)
