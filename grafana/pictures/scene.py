@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from deploy.prometheus.rules import files
 from deploy.prometheus.rules.settings import MINUTE, PRESETS, Baseline
 from grafana.pictures.prometheus import Prometheus, running
-from proxy.config import Config, Upstream, arranged
+from proxy.config import Upstream
 from proxy.demo.programs import Programs
-from proxy.demo.run import SIMULATIONS, Simulation
+from proxy.demo.run import SIMULATIONS, Simulation, configured
 from proxy.demo.traffic import Traffic
 from proxy.engine import EngineSettings, engine_server
 from proxy.sockets import listen
@@ -70,7 +70,7 @@ def _start(programs: Programs, seconds: float) -> int:
     scene = [_peopled(one) for one in SIMULATIONS]
     upstreams = tuple(_engine(programs, one, seconds * DEPLOY) for one in scene)
     port, admin_port = _free_port(), _free_port()
-    config = Config(arranged(upstreams), port=port, admin_port=admin_port, drain_seconds=1)
+    config = configured(upstreams, port=port, admin_port=admin_port)
     programs.start("the proxy", partial(serve, config, programs.lifeline.end))
     traffic = Traffic(f"http://127.0.0.1:{port}", [one.crowd for one in scene])
 

@@ -7,9 +7,10 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import httpx
 
@@ -24,6 +25,7 @@ from proxy.dials import DialTable, Memory
 from proxy.engine import EngineSettings, serve_engine
 from proxy.layers import Layer
 from proxy.objectives import ObjectiveTable
+from proxy.origin import BODY_USER
 from proxy.scouting import Scouting
 from proxy.scrape import Scrape
 from proxy.settings import SettingError
@@ -31,6 +33,8 @@ from proxy.sockets import listen
 from proxy.supervisor import serve
 
 LOOK_AGAIN = 0.05  # seconds between two looks whether the proxy is ready
+TASK_QUIET = 3  # seconds: users of the demo think for one at the most
+CANARY = 10  # seconds from one to the next
 WINDOW = 10  # seconds that the live medians look back
 
 
@@ -121,16 +125,12 @@ def run(settings: DemoSettings) -> int:
     port = _port(settings.host, settings.port, DemoSettings.port)
     admin_port = _port(settings.host, settings.admin_port, DemoSettings.admin_port)
     with Programs() as programs:
-        config = Config(
-            arranged(tuple(_engine(programs, one) for one in SIMULATIONS)),
+        config = configured(
+            [_engine(programs, one) for one in SIMULATIONS],
             host=settings.host,
             port=port,
             admin_host=settings.host,
             admin_port=admin_port,
-            drain_seconds=1,  # all traffic at the end is our own
-            scouting={one.upstream: Scouting(canary_interval=10.0) for one in SIMULATIONS},
-            dials=DialTable(upstreams={one.upstream: one.dials for one in SIMULATIONS}),
-            objectives=ObjectiveTable({"ttft": 0.5, "tokens_per_second": 20.0}),
         )
         programs.start("the proxy", partial(serve, config, programs.lifeline.end))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -142,6 +142,20 @@ def run(settings: DemoSettings) -> int:
             print(f"tokometer demo: {ended.exceptions[0]}", file=sys.stderr)
             code = 1
     return code
+
+
+def configured(upstreams: Iterable[Upstream], **others: Any) -> Config:
+    """The proxy's settings: what it can measure, it does."""
+    return Config(
+        arranged(tuple(upstreams)),
+        drain_seconds=1,  # all traffic at the end is our own
+        dials=DialTable(upstreams={one.upstream: one.dials for one in SIMULATIONS}),
+        objectives=ObjectiveTable({"ttft": 0.5, "tokens_per_second": 20.0}),
+        user_from=BODY_USER,
+        task_quiet=TASK_QUIET,
+        scouting={one.upstream: Scouting(canary_interval=CANARY) for one in SIMULATIONS},
+        **others,
+    )
 
 
 def _port(host: str, port: int, usual: int) -> int:

@@ -14,6 +14,7 @@ import httpx
 CHARACTERS_PER_TOKEN = 4
 PROMPTS = (24, 120, 400, 1_200, 3_000, 7_000, 16_000)  # tokens
 OFTEN = (30, 30, 16, 12, 6, 4, 2)  # how often each of them, in percent
+CALLS = (1, 1, 1, 2, 3, 5)  # of a task; one of them is as likely as the next
 WAVE_SECONDS = 40.0  # from one peak of the number of users to the next
 
 
@@ -93,12 +94,27 @@ class Traffic:
         while True:
             await asyncio.sleep(chance.uniform(0.05, 1.0))
             if number < wanted(crowd, time.monotonic() - start):
-                with contextlib.suppress(httpx.HTTPError):
-                    await self._ask(client, crowd, wish(chance, crowd))
+                await self._work(client, crowd, number, chance)
 
-    async def _ask(self, client: Client, crowd: Crowd, wish: Wish) -> None:
+    async def _work(self, client: Client, crowd: Crowd, number: int, chance: random.Random) -> None:
+        """One task of a user: some requests with a trace in common."""
+        body = {"user": f"user-{number + 1}"}
+        trace = {"traceparent": f"00-{chance.getrandbits(128):032x}-{1:016x}-01"}
+        for _ in range(chance.choice(CALLS)):
+            with contextlib.suppress(httpx.HTTPError):
+                await self._ask(client, crowd, wish(chance, crowd), body, trace)
+
+    async def _ask(
+        self,
+        client: Client,
+        crowd: Crowd,
+        wish: Wish,
+        more: dict[str, Any],
+        headers: dict[str, str],
+    ) -> None:
         url = f"{self._url}{crowd.path}/v1/chat/completions"
-        async with client.stream("POST", url, json=wish.body) as answer:
+        asked = client.stream("POST", url, json=wish.body | more, headers=headers)
+        async with asked as answer:
             seen = 0
             async for _ in answer.aiter_raw():
                 seen += 1

@@ -10,25 +10,7 @@ from grafana.reference import expressions
 from proxy.metrics import Metrics
 
 # Boards show them already, the proxy does not export them yet: name and labels.
-NOT_YET = {
-    "tokometer_objectives_total": "upstream model objective met",
-    "tokometer_ceiling_tokens_per_second": "upstream model",
-    "tokometer_model_info": "upstream model precision hardware engine",
-    "tokometer_canary_success": "upstream model",
-    "tokometer_canary_time_to_first_token_seconds": "upstream model",
-    "tokometer_canary_decode_tokens_per_second": "upstream model",
-    "tokometer_user_requests_total": "user",
-    "tokometer_user_output_tokens_total": "user",
-    "tokometer_user_time_to_first_token_seconds": "user",
-    "tokometer_user_decode_tokens_per_second": "user",
-    "tokometer_task_calls": "",
-    "tokometer_task_wait_seconds": "",
-    "tokometer_task_output_tokens": "",
-    "tokometer_decode_characters_per_second": "upstream model",
-    "tokometer_tokens_per_chunk": "upstream model",
-    "tokometer_burst_ratio": "upstream model",
-    "tokometer_refused_total": "reason",
-}
+NOT_YET: dict[str, str] = {}
 METRICS = {family.name: family for family in Metrics({})._families}
 RECORDED = {rule.name for group in recording_groups(PRESETS["week"]) for rule in group.rules}
 

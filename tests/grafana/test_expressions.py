@@ -50,6 +50,7 @@ def rules(scrape: int) -> str:
 # Panels that may be empty under the demo's traffic, and why.
 MAY_BE_EMPTY = {
     "tokometer-streams / Prefill rate, the engine's own": "the simulated engine reports no rates",
+    "tokometer-proxy / Refused by the proxy": "the demo's requests are all right",
     "tokometer-streams / What the engine says of itself": "the simulated engine reports no rates",
 }
 
