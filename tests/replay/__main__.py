@@ -62,7 +62,7 @@ def _report(trial: Trial, baseline: str, seeds: int) -> str:
     hours = (trial.span.before + trial.span.after) / 60
     failures = [f"- {failure}" for failure in trial.failures()] or ["- none"]
     lines = [
-        f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}. ",
+        f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}.",
         f"Baseline setting `{baseline}`, {seeds} seeds of {hours:g} hours for each scenario, "
         f'change at hour {trial.span.before / 60:g}. "5/5 in '
         '20 (23) min": found in 5 of 5 runs, after 20 minutes in the middle and 23 at worst.',
