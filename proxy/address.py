@@ -82,16 +82,20 @@ def _split(url: str) -> tuple[SplitResult, int]:
         raise ValueError(f"give a URL of plain ASCII without spaces, such as {EXAMPLE}")
     try:
         parts = urlsplit(url)
-        port = parts.port
+        host = parts.hostname
     except ValueError:  # its text quotes what it does not like
         raise ValueError(f"not a URL: give one such as {EXAMPLE}") from None
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError("a port is a number from 1 to 65535: give one, or none") from None
     if "@" in parts.netloc:
         raise ValueError("leave user and password out of the URL: clients send their own keys")
     if parts.scheme not in DEFAULT_PORTS:
         raise ValueError("no such kind of URL: give one with http://, https:// or unix:/")
     if parts.query or parts.fragment or url[-1] in "?#":
         raise ValueError("leave out ? and # and what follows: queries are the clients'")
-    if not _is_host(parts.hostname or "") or port == 0:
+    if not _is_host(host or "") or port == 0:
         raise ValueError(f"no usable host and port in the URL: give one such as {EXAMPLE}")
     return parts, port or DEFAULT_PORTS[parts.scheme]
 

@@ -5,7 +5,6 @@ server. The prompt is soon in the server's prefix cache, and TTFT then that of c
 """
 
 import asyncio
-import contextlib
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from proxy.connection import Clock
 from proxy.formats import interface
 from proxy.headers import Fields, Pair
 from proxy.meter import Meter
+from proxy.notices import say
 from proxy.outcome import Outcome, verdict
 from proxy.scouting import Key, Scouting
 from proxy.survey import FAILURES, Survey
@@ -63,13 +63,18 @@ class Canary:
         self._proven: Form | None = None
         self._asked = settings.canary_model or ""
         self._answered: dict[str, str] = {}  # the model that answered to the one asked for
+        self._trouble = ""  # why the last one failed; empty if it did not
 
     async def sing(self) -> Sung:
         """Ask once. What takes longer than the interval, or five minutes, has failed."""
-        meter = None
-        with contextlib.suppress(*FAILURES):
+        meter, before, self._trouble = None, self._trouble, ""
+        try:
             async with asyncio.timeout(self._seconds):
                 meter = await self._first_that_works(await self._engine())
+        except FAILURES as problem:
+            self._trouble = str(problem) or f"no whole answer in {self._seconds:g} s"
+        if self._trouble and self._trouble != before:
+            say(f"canary: upstream {self._upstream}: {self._trouble}")
         record: Sung = {"kind": "sung", "upstream": self._upstream, "success": meter is not None}
         if meter is not None:
             self._answered = {self._asked: meter.model or self._asked}
@@ -91,13 +96,16 @@ class Canary:
         return facts.engine
 
     async def _first_that_works(self, engine: str) -> Meter | None:
+        trouble = ""
         for form in self._forms(engine):
             status, meter = await self._ask(form)
             if verdict(status, meter) is Outcome.COMPLETED and meter.events:
                 self._proven = form
                 return meter
+            trouble = trouble or f"{form.path} answered {status}, and no whole stream of text"
             if status not in _OTHERWISE:
                 break
+        self._trouble = trouble
         return None
 
     def _forms(self, engine: str) -> list[Form]:

@@ -48,7 +48,12 @@ def _collector(url: str) -> str:
         raise ValueError(
             "leave user and password out of the URL: OTEL_EXPORTER_OTLP_HEADERS is for them"
         )
-    return Upstream.parse("otlp", url).url
+    collector = Upstream.parse("otlp", url)
+    if collector.socket:
+        raise ValueError("a collector has no Unix socket: give one such as http://127.0.0.1:4318")
+    if collector.base.endswith(("/v1/metrics", "/v1/traces")):
+        raise ValueError(f"leave {collector.base[-11:].lstrip('s')} out: both paths are added")
+    return collector.url
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,8 @@ class Config:
     workers: int = setting(1, least=1, most=256, help="processes that carry traffic")
     reuse_port: bool = setting(
         False,
-        help="start beside another tokometer on the same ports, which is then told to stop: "
-        "both must have this",
+        help="start beside another tokometer on the same ports, which hands over when it gets "
+        "SIGTERM: both must have this",
     )
     tls_cert: str | None = setting(
         None,

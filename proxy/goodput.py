@@ -16,9 +16,12 @@ class Goodput(Follower):
         self._known: set[tuple[str, str]] = set()
 
     def output(self, exchange: Exchange, record: Output) -> None:
-        self._know(exchange.upstream, exchange.label)
+        if exchange.api != "other":
+            self._know(exchange.upstream, exchange.label)
 
     def end(self, exchange: Exchange | None, label: str, record: End) -> None:
+        if record["api"] == "other":  # a list of models, a health check: no model's work
+            return
         scope = record["upstream"], label
         self._know(*scope)
         asked = exchange is not None and exchange.begun["stream"]

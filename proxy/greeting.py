@@ -31,6 +31,12 @@ def warnings(config: Config) -> list[str]:
             f"admin_host: metrics are open to everybody who reaches {config.admin_host}: "
             "give --admin-token-file, or listen on 127.0.0.1"
         )
+    found += [
+        f"upstream {upstream.name}: what clients ask for comes behind its path, such as "
+        f"{upstream.base}/v1/models: leave /v1 out of the URL if they ask for /v1/... themselves"
+        for upstream in config.upstreams
+        if upstream.base.endswith("/v1")
+    ]
     return found
 
 

@@ -12,6 +12,7 @@ from proxy.settings import SettingError
 from proxy.sockets import ADMIN_NOTE, FOLDER, parent_folder
 
 _SECONDS = 2.0
+_WELL = b"HTTP/1.1 200 "
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,10 @@ def check(settings: HealthSettings) -> tuple[bool, str]:
     """Whether all is well, and that in a line. Raises SettingError if there is nobody to ask."""
     admin = settings.admin or noted()
     path = "/readyz" if settings.ready else "/healthz"
-    if answers(admin, path):
+    status = _ask(admin, path)
+    if status is None:
+        return False, f"{admin}: cannot be reached"
+    if status.startswith(_WELL):
         return True, f"{admin}: {'ready' if settings.ready else 'healthy'}"
     return False, f"{admin}: {path} does not answer 200"
 
@@ -58,6 +62,11 @@ def answers(admin: str, path: str) -> bool:
 
     Raises SettingError if that is no address.
     """
+    return (_ask(admin, path) or b"").startswith(_WELL)
+
+
+def _ask(admin: str, path: str) -> bytes | None:
+    """How its answer begins; None if there is none."""
     family, address = _address(admin)
     try:
         with socket.socket(family) as client:
@@ -65,9 +74,9 @@ def answers(admin: str, path: str) -> bool:
             client.connect(address)
             ask = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
             client.sendall(ask.encode("ascii"))
-            return client.recv(64).startswith(b"HTTP/1.1 200 ")
+            return client.recv(64)
     except OSError:
-        return False
+        return None
 
 
 def _address(admin: str) -> tuple[socket.AddressFamily, str | tuple[str, int]]:

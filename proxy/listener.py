@@ -98,7 +98,7 @@ class ClientProtocol(HttpToolsProtocol):
     def _is_for_upstream(self, client: Client) -> bool:
         """Whether the upstream may take up the other protocol that is offered."""
         bodies = client.fields.names() & {b"content-length", b"transfer-encoding"}
-        if bodies or client.http10 or client.method == "CONNECT" or client is not self._serving:
+        if bodies or client.http10 or client is not self._serving:
             return False
         offered = client.fields[b"upgrade"].lower().split(",")
         return not any(one.strip().startswith(("h2c", "http/", "tls/")) for one in offered)
@@ -115,9 +115,6 @@ class ClientProtocol(HttpToolsProtocol):
         The parser takes the request's body for the other protocol's: a new one has to read it.
         """
         client: Client = self.cycle
-        if client.method == "CONNECT":  # what follows is not HTTP
-            client.keep_alive = False
-            return
         framing = [
             b"%b: %b\r\n" % pair
             for pair in client.headers
@@ -199,6 +196,8 @@ class ClientProtocol(HttpToolsProtocol):
             return
         version = self.parser.get_http_version()
         self._fault = fault(version, self.url, headers)
+        if self.parser.get_method() == b"CONNECT":  # a way to anywhere
+            self._fault = errors.BAD_TARGET
         if self._fault is not None:
             raise ValueError  # which stops the parser
         waiting = self.cycle is not None and not self.cycle.response_complete

@@ -80,6 +80,7 @@ def _explained(host: str, port: int, setting: str) -> Iterator[None]:
         yield
     except (OSError, UnicodeError) as error:
         number = error.errno if isinstance(error, OSError) else None
+        why = error.strerror if isinstance(error, OSError) else "no such name"
         raise SettingError(
             {
                 errno.EADDRINUSE: f"{setting}port: {host}:{port} is in use: stop what listens "
@@ -88,8 +89,8 @@ def _explained(host: str, port: int, setting: str) -> Iterator[None]:
                 f"port from 1024 up with {flag}port",
             }.get(
                 number or 0,
-                f"{setting}host: cannot listen on {host} ({error}): give an address of this "
-                f"machine with {flag}host",
+                f"{setting}host: cannot listen on {host} ({why}): give an address of this machine "
+                f"with {flag}host",
             )
         ) from None
 

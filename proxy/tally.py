@@ -27,6 +27,7 @@ class Tally:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._prepared: set[tuple[str, ...]] = set()
+        self._refusals: set[tuple[str, ...]] = set()
 
     def know(self, *scope: str) -> None:
         """This upstream, model, api and stream exist: all their series are there, with 0."""
@@ -43,6 +44,10 @@ class Tally:
             self._metrics.requests.prepare(exchange.upstream, label, exchange.api, stream)
         else:
             self.know(exchange.upstream, label, exchange.api, stream)
+        refusal = exchange.upstream, label, exchange.api, "false"  # of a stream is none
+        if exchange.stream and refusal not in self._refusals:
+            self._refusals.add(refusal)
+            self._metrics.requests.prepare(*refusal)
 
     def models(self) -> list[tuple[str, str]]:
         """Upstreams and models (labels) that are known."""

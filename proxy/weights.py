@@ -53,7 +53,10 @@ def weights(text: str) -> Weights:
     try:
         return _active(_found(_model(path)))
     except OSError as error:
-        raise ValueError(f"cannot read {error.filename or path}: {error.strerror}") from None
+        raise ValueError(
+            f"cannot read {error.filename or path} ({error.strerror}): give a GGUF or safetensors "
+            "file, or a folder of them, that this machine can read"
+        ) from None
 
 
 def _model(path: Path) -> Path:

@@ -267,3 +267,23 @@ def test_an_engine_that_is_known_is_asked_no_more_than_it_must(server: Server) -
     server.asked.clear()
     perch.sing()
     assert [path for _, path, _ in server.asked] == ["/v1/chat/completions"]
+
+
+def test_why_canaries_fail_is_said_once_and_again_when_it_is_something_else(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    perch = Perch(server)
+    server.knows("/v1/chat/completions", {"error": "no secret text"}, 401)
+    perch.sing()
+    perch.sing()
+    assert capsys.readouterr().err == (
+        "tokometer: canary: upstream up: /v1/chat/completions answered 401, and no whole stream of "
+        "text\n"
+    )
+    server.knows("/v1/chat/completions", [(math.inf, b"")])
+    slow = Perch(server, canary_interval=0.05)
+    slow.sing()
+    assert "no whole answer in 0.05 s" in capsys.readouterr().err
+    server.knows("/v1/chat/completions", CHAT)
+    perch.sing()
+    assert capsys.readouterr().err == ""

@@ -284,7 +284,7 @@ def test_a_collector_is_a_url_or_what_the_environment_names() -> None:
     for text, endpoint in given.items():
         assert load({**URL, "otlp_endpoint": text}, {}).otlp_endpoint == endpoint
     assert load(URL, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}).otlp_endpoint is None
-    for text in ("c:4318", "grpc://c:4317", "http://", ""):
+    for text in ("c:4318", "grpc://c:4317", "http://", "", "unix:/run/c", "http://c/v1/metrics"):
         assert refused({**URL, "otlp_endpoint": text}).startswith("flag --otlp-endpoint: ")
     said = refused({**URL, "otlp_endpoint": "http://ann:secret@c"})
     assert "OTEL_EXPORTER_OTLP_HEADERS" in said

@@ -79,7 +79,7 @@ def test_the_files_of_a_model_are_read_when_settings_are(file: Path, tmp_path: P
     weights = of_gguf(tmp_path / "m.gguf", {"a": 3200})
     config = load(URL | {"weights": str(weights), "memory_bandwidth": "6400B/s"}, {})
     assert config.dials.of("default", "m").ceiling == 2
-    with pytest.raises(SettingError, match=r"^flag --weights: cannot read .*x: No such file"):
+    with pytest.raises(SettingError, match=r"^flag --weights: cannot read .*x \(No such file"):
         load(URL | {"weights": str(tmp_path / "x")}, {})
 
 

@@ -88,3 +88,10 @@ def test_an_upstream_that_never_answered_has_its_failures(rig: Rig) -> None:
     gone: dict[str, Any] = {"outcome": "unreachable", "code": 502, "answered": False}
     rig.goodput.end(rig.begun(), "unknown", end(1, 10.1, **gone))
     assert rig.value("unknown", "all", "false") == 1
+
+
+def test_what_is_no_models_work_meets_and_misses_nothing(rig: Rig) -> None:
+    exchange = rig.begun(api="other")
+    rig.goodput.output(exchange, output(1, 11.0))
+    rig.goodput.end(exchange, "m", end(1, 12.0, api="other", duration_seconds=5.0))
+    assert rig.value("m", "all", "true") is None

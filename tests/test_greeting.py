@@ -46,6 +46,13 @@ def test_open_metrics_are_warned_of_unless_a_token_is_needed() -> None:
     assert warnings(config(admin_host="0.0.0.0", admin_token_file="t")) == []
 
 
+def test_a_url_as_clients_libraries_want_it_is_warned_of() -> None:
+    (line,) = warnings(config(Upstream.parse("a", "http://up/openai/v1", "/a")))
+    assert line.startswith("upstream a: ")
+    assert "/openai/v1/v1/models: leave /v1 out" in line
+    assert warnings(config(Upstream.parse("a", "http://up/openai", "/a"))) == []
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "unix:/run/a"])
 def test_only_this_machine_gets_to(host: str) -> None:
     assert is_loopback(host)

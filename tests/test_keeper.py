@@ -115,6 +115,17 @@ def test_the_first_failure_of_a_known_model_shows_in_an_increase(rig: Rig) -> No
     assert rig.value("requests_total", **other, outcome="timeout", code="504") == 0
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_the_first_refusal_of_a_stream_which_is_none_shows_in_an_increase(
+    rig: Rig, known: bool
+) -> None:
+    if known:
+        rig.take(begin(1, 10.0), end(1, 11.0))
+    rig.take(begin(2, 12.0))
+    refused = {**REQUESTS, "model": "m" if known else "unknown", "stream": "false"}
+    assert rig.value("requests_total", **refused, outcome="rejected", code="429") == 0
+
+
 def test_an_alias_has_the_label_of_the_model_behind_it(rig: Rig) -> None:
     rig.take(begin(1, 10.0, "latest"), begin(2, 10.0, "latest"), begin(3, 10.0, "latest"))
     assert rig.value("streams", upstream="up", model="unknown", phase="waiting") == 3

@@ -78,7 +78,7 @@ def test_a_split_gguf_is_read_in_all_its_parts(tmp_path: Path) -> None:
     for named in (first, second, tmp_path):
         assert weights(str(named)).total == 960
     second.unlink()
-    with pytest.raises(ValueError, match=r"cannot read .*m-00002-of-00002.gguf: No such file"):
+    with pytest.raises(ValueError, match=r"cannot read .*m-00002-of-00002.gguf \(No such file"):
         weights(str(first))
 
 
@@ -138,7 +138,9 @@ def test_a_directory_with_several_models_is_refused_with_their_names(tmp_path: P
 def test_what_holds_no_model_is_an_error_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no GGUF or safetensors file: name the file"):
         weights(str(tmp_path))
-    with pytest.raises(ValueError, match=r"cannot read .*x: No such file or directory"):
+    with pytest.raises(
+        ValueError, match=r"cannot read .*x \(No such file or directory\): give"
+    ):
         weights(str(tmp_path / "x"))
     with pytest.raises(ValueError, match="no tensors are in it"):
         weights(str(of_safetensors(tmp_path / "x.safetensors", {})))
