@@ -62,7 +62,7 @@ class Answer(httpx.AsyncByteStream):
 
     Args:
         inform: told of interim answers.
-        switches: another protocol was offered, which a 101 begins.
+        switches: the other protocols that were offered, one of which a 101 begins.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Answer(httpx.AsyncByteStream):
         connection: Source,
         release: Callable[[], None],
         inform: Inform | None = None,
-        switches: bool = False,
+        switches: bytes = b"",
     ) -> None:
         self.inform = inform
         self.switches = switches

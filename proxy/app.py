@@ -73,10 +73,6 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
         )
     except ValueError as problem:
         raise SettingError(f"buckets: {problem}") from None
-    except OSError as problem:
-        raise SettingError(
-            f"log_requests: cannot write {config.log_requests}: {problem.strerror}"
-        ) from None
     os.nice(_KEEPER_NICE)
     guard = Guard(config.admin_token_file, is_loopback(config.admin_host))
     uvloop.run(keeper.serve(admin, channel, guard))

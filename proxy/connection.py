@@ -219,7 +219,8 @@ class Connection(asyncio.Protocol):
             self._fault = "no such status"
         if self._switched and not self._may_switch():
             self._fault = "a switch to another protocol that was not offered"
-        if self._parser.get_http_version() not in ("1.1", "1.0"):
+        version = self._parser.get_http_version()
+        if version not in ("1.1", "1.0"):
             self._fault = "another version of HTTP"
         if self._fault:
             raise ValueError  # which stops the parser
@@ -230,7 +231,8 @@ class Connection(asyncio.Protocol):
             return
         self._started = True
         self.head_at = self.arrived
-        self.keep = self._parser.should_keep_alive()
+        # Behind an answer of HTTP/1.0 with a transfer coding nobody knows (RFC 9112, 6.1).
+        self.keep = self._parser.should_keep_alive() and version == "1.1"
         if self.status in (204, 304):
             self._framed = True
         if self._head is not None and not self._head.done():
@@ -239,8 +241,10 @@ class Connection(asyncio.Protocol):
             self._framed = self._ended = True
 
     def _may_switch(self) -> bool:
-        offered = self._answer is not None and self._answer.switches
-        return offered and any(name.lower() == b"upgrade" for name, _ in self.headers)
+        offered = self._answer.switches if self._answer is not None else b""
+        chosen = [value for name, value in self.headers if name.lower() == b"upgrade"]
+        known = {one.strip() for one in offered.lower().split(b",")}
+        return len(chosen) == 1 and chosen[0].strip().lower() in known - {b""}
 
     def on_chunk_header(self) -> None:
         self._chunk_over = False

@@ -57,9 +57,8 @@ class Journal:
 
     A thread of its own writes, because a full pipe or a slow disk would stop the event loop.
     Lines that cannot be written are counted in `lost`; one line on standard error says so each time
-    that this begins. A line of which only a part could be written is left as it is.
-
-    Raises OSError if the file cannot be opened.
+    that this begins. A line of which only a part could be written is left as it is. A file that
+    cannot be opened, or a pipe that nobody reads yet, is tried again with each piece.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Journal:
         self._path = path
         self._complain = complain or say
         self._put = write
-        self._fd = _open(path)
+        self._fd: int | None = None
         self._lines: list[bytes] = []
         # Bytes and lines; each is counted by one thread only.
         self._given = self._taken = 0
@@ -80,6 +79,7 @@ class Journal:
         self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._work, name="request log", daemon=True)
         self._writer.start()
+        self.reopen()  # so that it is there before the first line
 
     @property
     def lost(self) -> int:
@@ -126,13 +126,15 @@ class Journal:
                 order()
             except Exception as mistake:  # ours; the next lines are written all the same
                 self._complain(f"request log {self._path}: {place(mistake)}, please report")
-        if self._path != STDOUT:
+        if self._path != STDOUT and self._fd is not None:
             os.close(self._fd)
 
     def _write(self, batch: bytes) -> None:
         start = b"\n" if self._torn else b""
         data, written = start + batch, 0
         try:
+            if self._fd is None:
+                self._fd = _open(self._path)
             while written < len(data):
                 written += self._put(self._fd, data[written:])
         except OSError as error:
@@ -147,9 +149,13 @@ class Journal:
         try:
             fd = _open(self._path)
         except OSError as error:
-            self._complain(f"request log {self._path}: not opened again: {error.strerror}")
+            if self._fd is None:
+                self._fails(error.strerror or "cannot be opened")
+            else:
+                self._complain(f"request log {self._path}: not opened again: {error.strerror}")
             return
-        os.close(self._fd)
+        if self._fd is not None:
+            os.close(self._fd)
         self._fd, self._torn = fd, False
 
     def _fails(self, why: str) -> None:
@@ -161,4 +167,7 @@ class Journal:
 def _open(path: str) -> int:
     if path == STDOUT:
         return sys.stdout.fileno()
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    how = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    fd = os.open(path, how | os.O_NONBLOCK, _MODE)  # else it waits for who reads a pipe
+    os.set_blocking(fd, True)
+    return fd

@@ -101,12 +101,15 @@ class Elements:
 # More values than this take so long to parse that every stream would wait.
 _MAX_VALUES = 50_000
 _SURELY_LIGHT_BYTES = 256 << 10
+_MAX_BYTES = 4 << 20  # a gigabyte a second or two, at best
 
 
 def is_heavy(text: bytes) -> bool:
-    """Whether parsing a JSON text would hold the event loop up. A long string is not heavy."""
+    """Whether parsing a JSON text would hold the event loop up: many values, or megabytes."""
     if len(text) <= _SURELY_LIGHT_BYTES:
         return False
+    if len(text) > _MAX_BYTES:
+        return True
     return text.count(b",") + text.count(b"[") + text.count(b"{") > _MAX_VALUES
 
 

@@ -175,7 +175,7 @@ class Metrics(Speeds):
             "overhead_seconds",
             "upstream",
             "The proxy's own delay: from a chunk read to the chunk handed to the client's socket. "
-            "A sample: one chunk of each stream four times a second.",
+            "A sample: a chunk of each stream twice a second.",
             buckets.OWN_DELAY,
         )
         self.event_loop_lag = self._histogram(

@@ -19,6 +19,11 @@ class Way(NamedTuple):
     transport: httpx.AsyncBaseTransport
 
 
+_MOST_ESCAPES = 3  # one in the other
+_SEPARATOR = re.compile(rb"[/\\]")
+_OVERLONG = ((b"\xc0\xae", b"."), (b"\xc0\xaf", b"/"), (b"\xc1\x9c", b"\\"))
+_UNSEEN = re.compile(rb"[\x00-\x20\x7f]+")
+
 _ORIGIN = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 
 
@@ -53,17 +58,26 @@ def route(ways: Sequence[Way], target: bytes) -> tuple[Way, bytes] | Failure:
 def _climbs(path: bytes) -> bool:
     """Whether a server may take it for a path beside the prefix or base that it stands below.
 
-    Servers differ in what they undo first: escapes, backslashes, doubled slashes, parameters.
+    Servers differ in what they undo, how often and in which order: escapes, backslashes, doubled
+    slashes, parameters, overlong UTF-8, what cannot be seen. What separates for some of them only
+    (`%2f`, a backslash) may lead up, but never down.
     """
-    if b".." not in path and b"%2" not in path:
+    if b".." not in path and b"%" not in path:
         return False
     depth = 0
-    for segment in unquote_to_bytes(path).replace(b"\\", b"/").split(b"/"):
-        name = segment.partition(b";")[0]
-        if name == b"..":
-            depth -= 1
-            if depth < 0:
-                return True
-        elif name not in (b"", b"."):
-            depth += 1
+    for segment in path.split(b"/"):
+        names = [name.partition(b";")[0] for name in _SEPARATOR.split(_undone(segment))]
+        depth -= names.count(b"..")
+        if depth < 0:
+            return True
+        depth += all(name not in (b"", b".", b"..") for name in names)
     return False
+
+
+def _undone(segment: bytes) -> bytes:
+    """Without what hides a dot or a slash."""
+    for _ in range(_MOST_ESCAPES):
+        segment = unquote_to_bytes(segment)
+    for overlong, plain in _OVERLONG:
+        segment = segment.replace(overlong, plain)
+    return _UNSEEN.sub(b"", segment)

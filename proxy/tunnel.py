@@ -151,7 +151,8 @@ async def carry(
         upstream, early: the connection that the answer came over, and what came behind its head.
         idle: as in `Tunnel`.
     """
-    pairs = answer.headers.raw
+    # No 1xx has a body (RFC 9110, 6.4.1), whatever it says of its length.
+    pairs = [pair for pair in answer.headers.raw if pair[0].lower() != b"content-length"]
     upgrade = [pair for pair in pairs if pair[0].lower() == b"upgrade"]
     passed = [*to_client(pairs, event_stream=False), (b"Connection", b"Upgrade"), *upgrade]
     tunnel = Tunnel(clock, idle, client.lost)

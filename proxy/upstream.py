@@ -80,7 +80,7 @@ class Transport(httpx.AsyncBaseTransport):
             connection = await self._connect(origin, timeout.get("connect"))
         inform, offer = (request.extensions.get(key) for key in ("inform", "offer"))
         answer = Answer(
-            connection, partial(self._release, origin, connection), inform, switches=bool(offer)
+            connection, partial(self._release, origin, connection), inform, switches=offer or b""
         )
         try:
             body = b""

@@ -241,7 +241,6 @@ def test_settings_reach_the_relay() -> None:
     ("settings", "named"),
     [
         ({"buckets": {"no_such_metric": (1.0, 2.0)}}, "buckets"),
-        ({"log_requests": "/no/such/folder/log"}, "log_requests"),
     ],
 )
 def test_keeper_that_cannot_start_names_the_setting(settings: Any, named: str) -> None:

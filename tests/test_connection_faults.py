@@ -171,3 +171,13 @@ def test_body_behind_the_answer_to_a_head_poisons_the_connection(apart: bool) ->
         assert talk.kept == [False]
 
     talk(main)
+
+
+def test_connection_of_an_old_answer_with_a_coding_takes_no_other_request() -> None:
+    async def main(talk: Talk) -> None:
+        raw = coded(b"chunked\r\nConnection: keep-alive", version=b"1.0")
+        assert (await hear(talk, raw))[2] == b"hello"
+        talk.answer.close()
+        assert talk.kept == [False]
+
+    talk(main)

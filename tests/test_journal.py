@@ -1,5 +1,6 @@
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -208,9 +209,37 @@ def test_a_reader_that_takes_nothing_does_not_stop_us(
     assert rig.ids() == ["a", "b"]
 
 
-def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Journal(str(tmp_path / "no" / "such" / "folder"))
+def lost(rig: Rig, lines: int) -> None:
+    """Wait until so many are."""
+    for _ in range(3000):
+        if rig.journal.lost == lines:
+            return
+        time.sleep(0.01)
+    assert rig.journal.lost == lines
+
+
+def test_a_file_that_cannot_be_opened_costs_its_lines_until_it_can(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "no" / "such")
+    rig.write("a")
+    rig.write("b")
+    lost(rig, 2)
+    assert len(rig.said) == 1
+    rig.path.parent.mkdir(parents=True)
+    rig.write("c")
+    assert rig.ids() == ["c"]
+
+
+def test_a_pipe_that_nobody_reads_yet_stops_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "requests.jsonl")
+    rig = Rig(tmp_path)
+    rig.write("a")
+    lost(rig, 1)
+    reader = os.open(rig.path, os.O_RDONLY | os.O_NONBLOCK)
+    rig.write("b")
+    rig.journal.close()
+    told = [orjson.loads(row)["request_id"] for row in os.read(reader, 65536).splitlines()]
+    os.close(reader)
+    assert (told, rig.journal.lost) == (["b"], 1)
 
 
 def test_a_dash_is_standard_output(capfd: pytest.CaptureFixture[str]) -> None:

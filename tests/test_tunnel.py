@@ -149,9 +149,16 @@ def test_what_comes_behind_an_offer_before_its_answer_is_http() -> None:
 
 @pytest.mark.parametrize(
     ("request_", "answer"),
-    [(ASK, SWITCH.replace(b"Upgrade: websocket\r\n", b"")), (get(b"/"), SWITCH)],
+    [
+        (ASK, SWITCH.replace(b"Upgrade: websocket\r\n", b"")),
+        (ASK, SWITCH.replace(b"Upgrade: websocket\r\n", b"Upgrade: other\r\n")),
+        (ASK, SWITCH.replace(b"\r\n\r\n", b"\r\nUpgrade: websocket\r\n\r\n")),
+        (get(b"/"), SWITCH),
+    ],
 )
-def test_switch_to_nothing_or_unasked_is_no_answer(request_: bytes, answer: bytes) -> None:
+def test_switch_to_nothing_to_something_else_or_unasked_is_no_answer(
+    request_: bytes, answer: bytes
+) -> None:
     async def main() -> None:
         async with answering(answer) as upstream, proxying(upstream.port) as proxy:
             client = await proxy.client()

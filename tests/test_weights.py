@@ -138,9 +138,7 @@ def test_a_directory_with_several_models_is_refused_with_their_names(tmp_path: P
 def test_what_holds_no_model_is_an_error_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no GGUF or safetensors file: name the file"):
         weights(str(tmp_path))
-    with pytest.raises(
-        ValueError, match=r"cannot read .*x \(No such file or directory\): give"
-    ):
+    with pytest.raises(ValueError, match=r"cannot read .*x \(No such file or directory\): give"):
         weights(str(tmp_path / "x"))
     with pytest.raises(ValueError, match="no tensors are in it"):
         weights(str(of_safetensors(tmp_path / "x.safetensors", {})))
