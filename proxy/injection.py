@@ -15,8 +15,6 @@ from proxy.jsontext import is_heavy
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
-# To find the place in a longer one would hold all streams up.
-_MAX_EDITED_BYTES = 8 << 20
 _ASKED = '{"include_usage":true}'
 
 
@@ -30,7 +28,7 @@ def ask_usage(body: bytes) -> bytes | None:
         comma = b"" if head.rstrip().endswith(b"{") else b","
         added = b'%b"stream_options":%b' % (comma, _ASKED.encode())
         return head + added + brace + tail if brace else None
-    if is_heavy(body) or len(body) > _MAX_EDITED_BYTES:
+    if is_heavy(body):  # to find the place would hold all streams up
         return None
     try:
         source = body.decode()

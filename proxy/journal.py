@@ -70,16 +70,16 @@ class Journal:
         self._path = path
         self._complain = complain or say
         self._put = write
-        self._fd: int | None = None
         self._lines: list[bytes] = []
         # Bytes and lines; each is counted by one thread only.
         self._given = self._taken = 0
         self._refused = self._unwritten = 0
         self._failing = self._torn = False
+        self._fd: int | None = None
+        self._replace()
         self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._work, name="request log", daemon=True)
         self._writer.start()
-        self.reopen()  # so that it is there before the first line
 
     @property
     def lost(self) -> int:

@@ -108,7 +108,7 @@ def test_a_log_that_cannot_be_used_is_named(
         ((*SMALL, "--device", "H200"), "bandwidth and device say the same thing: leave one of"),
         (("--device", "H100"), "flag --device: 'H100' is more than one device: give H100 SXM or"),
         (("--bandwidth", "H200"), "flag --bandwidth: 'H200' will not do: give a bandwidth such"),
-        (("--weights", "/nowhere"), "flag --weights: cannot read /nowhere: No such file"),
+        (("--weights", "/nowhere"), "flag --weights: cannot read /nowhere (No such file"),
         ((*SMALL, "--measured", "0"), "flag --measured: '0' will not do: give tokens per second"),
         (
             ("--size", "3GB", "--measured", "9", "--log", "x"),

@@ -174,6 +174,8 @@ def test_an_upstream_on_a_unix_socket_is_probed_there(tmp_path: Path, probe: Any
                 heard.append(await reader.readuntil(b"\r\n\r\n"))
                 writer.write(sized(b"{}"))
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
         gone.set()
 
     async def main() -> None:
