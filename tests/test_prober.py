@@ -166,10 +166,10 @@ def test_over_https_a_handshake_is_enough_unless_it_shall_ask() -> None:
 @pytest.mark.parametrize("probe", ["ask", "connect"])
 def test_an_upstream_on_a_unix_socket_is_probed_there(tmp_path: Path, probe: Any) -> None:
     heard: list[bytes] = []
-    visits: set[asyncio.StreamWriter] = set()
+    visits: dict[asyncio.StreamWriter, bool] = {}  # whether it is over
 
     async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        visits.add(writer)
+        visits[writer] = False
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 heard.append(await reader.readuntil(b"\r\n\r\n"))
@@ -177,7 +177,7 @@ def test_an_upstream_on_a_unix_socket_is_probed_there(tmp_path: Path, probe: Any
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
-        visits.remove(writer)
+        visits[writer] = True
 
     async def main() -> None:
         upstream = Upstream.parse("up", f"unix:{tmp_path}/engine")
@@ -188,7 +188,7 @@ def test_an_upstream_on_a_unix_socket_is_probed_there(tmp_path: Path, probe: Any
         async with await asyncio.start_unix_server(visit, upstream.socket):
             assert (await prober.probe())["up"]
             await transport.aclose()
-            while visits:
+            while not visits or not all(visits.values()):
                 await asyncio.sleep(0.005)
 
     asyncio.run(main())
