@@ -22,6 +22,9 @@ _MOST_BYTES = 4 << 20  # of an answer: more than the longest list of models
 class TooLong(Exception):
     """An answer is longer than any that we ask for."""
 
+    def __str__(self) -> str:
+        return "an answer is too long"
+
 
 class Caller:
     """Sends requests to one upstream.

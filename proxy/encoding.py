@@ -9,8 +9,13 @@ from collections.abc import Callable
 import brotli
 import zstandard
 
-# More plain bytes than this out of one read is a decompression bomb, not a token stream.
+# More plain bytes than this out of one read is a decompression bomb, not a token stream; so is more
+# than a few codings in one another, or members of a gzip file by the thousand.
 MAX_PLAIN_BYTES = 8 << 20
+_MAX_CODINGS = 3
+_MAX_MEMBERS = 1000
+# What one coding hands to the next: no read of a socket is longer.
+_MAX_BETWEEN_BYTES = 256 << 10
 
 
 class Undecodable(Exception):
@@ -28,7 +33,9 @@ class Decoder:
     def feed(self, data: bytes) -> bytes:
         """Plain bytes of one read. Raises: Undecodable."""
         try:
-            for step in self._steps:
+            for number, step in enumerate(self._steps):
+                if number and len(data) > _MAX_BETWEEN_BYTES:
+                    raise Undecodable("too large between two codings")
                 data = step(data)
         except (zlib.error, brotli.error, zstandard.ZstdError) as problem:
             raise Undecodable(str(problem)) from None
@@ -41,7 +48,10 @@ def decoder(content_encoding: str) -> Decoder | None:
     Raises: Undecodable for a coding that is not known.
     """
     names = [n for part in content_encoding.lower().split(",") if (n := part.strip())]
-    steps = [_step(name) for name in reversed(names) if name != "identity"]
+    coded = [name for name in reversed(names) if name != "identity"]
+    if len(coded) > _MAX_CODINGS:
+        raise Undecodable("too many codings in one another")
+    steps = [_step(name) for name in coded]
     return Decoder(steps) if steps else None
 
 
@@ -62,15 +72,16 @@ def _inflate(window: int) -> Callable[[bytes], bytes]:
 
     def step(data: bytes) -> bytes:
         nonlocal inflater
-        plain = b""
+        plain, members = bytearray(), 0
         while data:
             if inflater.eof:  # another gzip member follows
                 inflater = zlib.decompressobj(window)
+                members += 1
             plain += inflater.decompress(data, MAX_PLAIN_BYTES + 1 - len(plain))
-            if len(plain) > MAX_PLAIN_BYTES:
+            if len(plain) > MAX_PLAIN_BYTES or members > _MAX_MEMBERS:
                 raise Undecodable("too large when decompressed")
             data = inflater.unused_data
-        return plain
+        return bytes(plain)
 
     return step
 
@@ -111,12 +122,12 @@ def _zstd() -> Callable[[bytes], bytes]:
     )
 
     def step(data: bytes) -> bytes:
-        plain = b""
+        plain = bytearray()
         # The library has no limit on what one call gives. A block of 4 bytes can hold 128 KiB.
         for start in range(0, len(data), _ZSTD_SLICE):
             plain += inflater.decompress(data[start : start + _ZSTD_SLICE])
             if len(plain) > MAX_PLAIN_BYTES:
                 raise Undecodable("too large when decompressed")
-        return plain
+        return bytes(plain)
 
     return step

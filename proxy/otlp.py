@@ -5,7 +5,7 @@ is a bounded amount.
 """
 
 import logging
-import sys
+import re
 import threading
 import uuid
 from collections.abc import Callable, Sequence
@@ -29,14 +29,20 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from proxy import __version__
 from proxy.address import Upstream
 from proxy.genai import SCHEMA
+from proxy.notices import say
 from proxy.telemetry import Telemetry
 
 Result = TypeVar("Result")
 
+# What may be told of a failure: the rest of its text quotes headers, and what a collector answers.
+_TELLING = re.compile(r"code: \d{3}|refused|timed out|not known|unreachable|certificate|header")
 _MOST_WAITING = 2048  # spans, of some 2 KiB
 _BATCH = 512
 _LAST_WORDS_SECONDS = 1.5
-_MOST_CHARACTERS = 300  # of a reason
+
+
+def _telling(text: str) -> str:
+    return ", ".join(dict.fromkeys(_TELLING.findall(text)))
 
 
 class Losses(logging.Handler):
@@ -52,14 +58,14 @@ class Losses(logging.Handler):
         self._reason = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._reason = self._reason or record.getMessage()
+        self._reason = self._reason or _telling(record.getMessage())
 
     def attempt(self, trouble: str, send: Callable[[], Result], failed: Result) -> Result:
         """Sends something, and notes the trouble if that failed in whatever way."""
         try:
             result = send()
         except Exception as error:
-            self._reason = self._reason or str(error)
+            self._reason = self._reason or _telling(str(error)) or type(error).__name__
             result = failed
         self.note(trouble, over=result is not failed)
         return result
@@ -70,8 +76,8 @@ class Losses(logging.Handler):
             self._failing.discard(trouble)
         elif trouble not in self._failing:
             self._failing.add(trouble)
-            reason = " ".join(self._reason.split())[:_MOST_CHARACTERS]
-            self._complain(f"OpenTelemetry: {trouble}" + (f": {reason}" if reason else ""))
+            reason = f" ({self._reason})" if self._reason else ""
+            self._complain(f"OpenTelemetry: {trouble}{reason}")
         self._reason = ""
 
 
@@ -142,7 +148,7 @@ class Collector:
     def __init__(
         self, endpoint: str | None, complain: Callable[[str], object] | None = None
     ) -> None:
-        losses = Losses(complain or _to_stderr)
+        losses = Losses(complain or say)
         _listen(losses)
         resource = _resource()
         exponential = ExponentialBucketHistogramAggregation()
@@ -198,7 +204,3 @@ def _listen(losses: Losses) -> None:
     everything.propagate = False
     everything.handlers = [logging.NullHandler()]
     logging.getLogger("opentelemetry.exporter").handlers = [losses]
-
-
-def _to_stderr(text: str) -> None:
-    print(f"tokometer: {text}", file=sys.stderr, flush=True)

@@ -81,7 +81,7 @@ class Reader:
     def give_up(self, reason: str) -> None:
         """Read no more, for a reason of `tokometer_skipped_total`."""
         self.unread = reason
-        self._framing = self._template = None
+        self._framing = self._template = self._decoder = None
 
     def recognise(self, data: bytes) -> int:
         """Characters of output in a read that is like those before; 0 if it must be read.

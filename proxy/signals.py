@@ -9,6 +9,7 @@ import time
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
 HANDLED = (*STOPS, signal.SIGHUP, signal.SIGCHLD)
+_LONGEST_SECONDS = 86400.0  # the kernel's own limit is not much higher on some systems
 TWICE = 0.1  # seconds: `timeout` and others signal a process and its group, which is one wish
 
 
@@ -39,7 +40,8 @@ class Signals:
         """For a signal, at most `seconds`."""
         if self._seen:
             return
-        readable = select.select([self._wake, *self._parent], [], [], seconds)[0]
+        longest = None if seconds is None else min(seconds, _LONGEST_SECONDS)
+        readable = select.select([self._wake, *self._parent], [], [], longest)[0]
         if self._wake in readable:
             os.read(self._wake, 4096)
         elif readable:

@@ -10,6 +10,9 @@ from proxy.facts import Facts, Question, Reply
 class Unwell(Exception):
     """The upstream answers that it cannot serve now."""
 
+    def __str__(self) -> str:
+        return "it says that it cannot serve now"
+
 
 # What can come of asking an upstream that is not well.
 FAILURES = (httpx.TransportError, OSError, TooLong, Unwell)  # TimeoutError is an OSError

@@ -99,6 +99,6 @@ def test_one_query_compares_two_engines_at_equal_concurrency_and_context(tmp_pat
                 assert seen(url, "a", 9) and seen(url, "b", 21)
                 tpot, ttft = told(url, documented("tpot")), told(url, documented("ttft"))
                 averages = mean(url, "a") / mean(url, "b")
-    assert tpot == pytest.approx(60 / 40, rel=0.05)
-    assert ttft == pytest.approx(2, rel=0.08)
+    assert tpot == pytest.approx(60 / 40, rel=0.12)  # of real time, on any machine
+    assert ttft == pytest.approx(2, rel=0.15)
     assert averages < 1.35  # of all that happened they say something else

@@ -140,3 +140,21 @@ def test_any_bytes_come_out_however_they_are_cut(
     edges = [0, *sorted(min(place, len(packed)) for place in places), len(packed)]
     reads = [packed[start:end] for start, end in itertools.pairwise(edges)]
     assert plain(name, *reads) == data
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("gzip", gzip(b"") * 20_000),
+        ("gzip, gzip", gzip(gzip(b"") * 390_000)),
+        ("zstd, gzip", gzip(zstandard.compress(b"a" * 7_000_000, 1) + bytes(400_000))),
+        ("gzip, gzip, gzip, gzip", b""),
+        (",".join(["zstd"] * 10_000), b""),
+    ],
+)
+def test_what_would_take_long_to_undo_is_not_undone(coding: str, body: bytes) -> None:
+    with pytest.raises(Undecodable):
+        found = decoder(coding)
+        assert found is not None
+        for start in range(0, len(body), 65536):
+            found.feed(body[start : start + 65536])

@@ -224,3 +224,12 @@ def test_its_threads_end_with_it(collector: Collecting) -> None:
     rig.exchange()
     rig.collector.close(PATIENCE)
     assert eventually(lambda: threading.active_count() <= before)
+
+
+def test_what_is_said_of_a_loss_quotes_no_header() -> None:
+    def send() -> bool:
+        raise ValueError("Invalid return character(s) in header value: 'Bearer sk-live-1\n'")
+
+    said: list[str] = []
+    assert Losses(said.append).attempt("lost", send, False) is False
+    assert said == ["OpenTelemetry: lost (header)"]
