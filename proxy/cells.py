@@ -50,7 +50,7 @@ def prompt_size(tokens: int | None, streams: float) -> float | None:
     return None if tokens is None else math.log(_TOKENS_FROM + tokens)
 
 
-def crowd_size(tokens: int | None, streams: float) -> float | None:
+def crowd_size(tokens: int | None, streams: float) -> float:
     """What the time per token grows with all through a class of concurrencies."""
     return math.log(_STREAMS_FROM + streams)
 
@@ -65,15 +65,26 @@ class Sizes(NamedTuple):
 
 
 class Cells:
-    """The counters of one time (`ttft`, `tpot`), by upstream, model and cell."""
+    """The counters of one time (`ttft`, `tpot`), by upstream, model and cell.
+
+    Args:
+        crowd: sums `crowd_size`, where that is not the size already.
+    """
 
     def __init__(
-        self, streams: Counter, log_sum: Counter, log_sumsq: Counter, *, sizes: Sizes | None = None
+        self,
+        streams: Counter,
+        log_sum: Counter,
+        log_sumsq: Counter,
+        *,
+        sizes: Sizes | None = None,
+        crowd: Counter | None = None,
     ) -> None:
         self._streams = streams
         self._log_sum = log_sum
         self._log_sumsq = log_sumsq
         self._sizes = sizes
+        self._crowd = crowd
 
     def observe(
         self, seconds: float, scope: tuple[str, ...], tokens: int | None, streams: float
@@ -85,6 +96,8 @@ class Cells:
         self._streams.of(*cell).add(1)
         self._log_sum.of(*cell).add(log)
         self._log_sumsq.of(*cell).add(log * log)
+        if self._crowd is not None:
+            self._crowd.of(*cell).add(crowd_size(tokens, streams))
         if self._sizes is None or (size := self._sizes.of(tokens, streams)) is None:
             return
         self._sizes.sum.of(*cell).add(size)

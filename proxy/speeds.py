@@ -5,6 +5,8 @@ from proxy.cells import CELLS, Cells, Size, Sizes, crowd_size, prompt_size
 from proxy.families import Families
 from proxy.series import Counter
 
+_CROWD = "ln (8 + concurrency)"
+
 
 class Speeds(Families):
     """Metrics by upstream and model, and their cells."""
@@ -131,12 +133,15 @@ class Speeds(Families):
     def _define_cells(self) -> None:
         context = "uncached prompt tokens"
         sizes = self._sizes("ttft", "TTFT", f"ln (256 + {context})", prompt_size)
-        self.ttft_cells = self._cells("ttft", "TTFT", context, sizes)
+        crowd = self._cell("ttft_crowd_sum", f"Sum of {_CROWD}, by cell.")
+        self.ttft_cells = self._cells("ttft", "TTFT", context, sizes, crowd)
         what, context = "time per output token", "prompt tokens"
-        sizes = self._sizes("tpot", what, "ln (8 + concurrency)", crowd_size)
+        sizes = self._sizes("tpot", what, _CROWD, crowd_size)
         self.tpot_cells = self._cells("tpot", what, context, sizes)
 
-    def _cells(self, name: str, what: str, context: str, sizes: Sizes) -> Cells:
+    def _cells(
+        self, name: str, what: str, context: str, sizes: Sizes, crowd: Counter | None = None
+    ) -> Cells:
         of = f"of the {what} in microseconds, by {context} and concurrency."
         streams = f"Completed streams with a {what}, by {context} and concurrency."
         return Cells(
@@ -144,6 +149,7 @@ class Speeds(Families):
             self._cell(f"cell_{name}_log_sum", f"Sum of ln {of}"),
             self._cell(f"cell_{name}_log_sumsq", f"Sum of squares of ln {of}"),
             sizes=sizes,
+            crowd=crowd,
         )
 
     def _sizes(self, name: str, what: str, size: str, of: Size) -> Sizes:

@@ -62,6 +62,16 @@ def test_the_size_is_summed_too() -> None:
     assert unknown == pytest.approx([1, math.log(500_000), math.log(500_000) ** 2, 0, 0, 0])
 
 
+def test_the_crowd_is_summed_beside_it_for_unknown_sizes_too() -> None:
+    counters = [Counter(name, ["u", "m", "c", "n"], "help", CELLS) for name in "abcdefg"]
+    cells = Cells(*counters[:3], sizes=Sizes(prompt_size, *counters[3:6]), crowd=counters[6])
+    cells.observe(0.25, ("up", "m"), 2000, 2)
+    cells.observe(0.5, ("up", "m"), 4000, 3)
+    cells.observe(0.5, ("up", "m"), None, 3)
+    crowd = [counters[6].of("up", "m", context, "2-3").value for context in ("1k-4k", "unknown")]
+    assert crowd == pytest.approx([math.log(10) + math.log(11), math.log(11)])
+
+
 def test_sizes() -> None:
     assert prompt_size(2000, 3) == pytest.approx(math.log(2256))
     assert prompt_size(None, 3) is None

@@ -30,6 +30,7 @@ cell_ttft_log_sumsq_total upstream,model,context,concurrency
 ttft_size_sum_total upstream,model,context,concurrency
 ttft_size_sumsq_total upstream,model,context,concurrency
 ttft_size_log_sum_total upstream,model,context,concurrency
+ttft_crowd_sum_total upstream,model,context,concurrency
 tpot_size_sum_total upstream,model,context,concurrency
 tpot_size_sumsq_total upstream,model,context,concurrency
 tpot_size_log_sum_total upstream,model,context,concurrency

@@ -13,7 +13,7 @@ from records import begin, end
 
 from proxy.address import Upstream
 from proxy.keeper import Keeper
-from proxy.otlp import _BATCH, _MOST_WAITING, Collector
+from proxy.otlp import _BATCH, _MOST_WAITING, Collector, Losses
 
 PATIENCE = 20.0  # seconds until a test gives up
 UP = Upstream("up", "http", "engine.test", 8000)

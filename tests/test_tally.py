@@ -150,6 +150,7 @@ def test_cells_take_uncached_prompt_for_ttft_and_all_of_it_for_tpot(rig: Rig) ->
     assert rig.value("cell_ttft_streams_total", **cell) == 1
     assert rig.value("cell_ttft_log_sum_total", **cell) == pytest.approx(ttft)
     assert rig.value("cell_ttft_log_sumsq_total", **cell) == pytest.approx(ttft**2)
+    assert rig.value("ttft_crowd_sum_total", **cell) == pytest.approx(math.log(8 + 5))
     cell = {**UM, "context": "4k-16k", "concurrency": "2-3"}
     assert rig.value("cell_tpot_streams_total", **cell) == 1
     assert rig.value("cell_tpot_log_sum_total", **cell) == pytest.approx(tpot)

@@ -37,15 +37,20 @@ def _cell(
 
 
 def _gates(phase: str, almost: float, setting: str) -> dict[str, Below]:
-    other = _cell(phase, normal=0, then=3.2, cell=_NEW)
+    other = _cell(phase, normal=0, then=6, cell=_NEW)
     many = [replace(one, labels={**one.labels, "model": "other"}) for one in _cell(phase, slower=2)]
     return {
         "of many models": Below(many, None),
         f"{almost}": Below(_cell(phase, slower=almost), {setting: almost - 0.01}),
         "uncertain": Below(_cell(phase, slower=1.25, spread=1.3), {"regression_errors": 2}),
-        "of other work": Below([*_cell(phase, slower=1.25), *other], {"regression_coverage": 0.35}),
-        "few": Below(_cell(phase, then=0.29, slower=1.25), {"regression_streams": 4}),
+        "of other work": Below([*_cell(phase, slower=1.25), *other], {"regression_coverage": 0.2}),
+        "few": Below(_cell(phase, then=0.24, slower=1.25), {"regression_streams": 3}),
     }
+
+
+def _by_luck(phase: str) -> Below:
+    """Four standard errors of streams that have nothing in common."""
+    return Below(_cell(phase, slower=1.25, spread=0.934), {"regression_shared_error": 0})
 
 
 def _regression(alert: str, phase: str, what: str) -> Example:
@@ -56,8 +61,39 @@ def _regression(alert: str, phase: str, what: str) -> Example:
         _cell(phase, slower=1.25),
         (8, 32),
         f"org/m on up: {what} is 1.25 times that of the baseline, for the same work",
-        _gates(phase, 1.14, "regression_index"),
+        {**_gates(phase, 1.14, "regression_index"), "by luck": _by_luck(phase)},
         _BEFORE,
+        step=4,
+        early=_EARLY,
+    )
+
+
+def _sparse(
+    phase: str, then: float = 0.2, slower: float = 1.25, spread: float = 0.05
+) -> list[Series]:
+    """So few streams that only the long window has enough."""
+    return _cell(phase, then=then, slower=slower, spread=spread)
+
+
+def _regression_of_few(alert: str, phase: str, what: str) -> Example:
+    other = _cell(phase, normal=0, then=0.3, cell=_NEW)
+    return Example(
+        alert,
+        SCOPE,
+        "warning",
+        _sparse(phase),
+        (56, 80),
+        f"org/m on up: {what} is 1.25 times that of the baseline, for the same work",
+        {
+            "1.145 for an hour": Below(_sparse(phase, slower=1.145), {"regression_index": 1.135}),
+            "uncertain for an hour": Below(_sparse(phase, spread=1.75), {"regression_errors": 2}),
+            "other work for an hour": Below(
+                [*_sparse(phase), *other], {"regression_coverage": 0.35}
+            ),
+            "few for an hour": Below(_sparse(phase, then=0.08), {"regression_streams": 4}),
+        },
+        _BEFORE,
+        during=90,
         step=4,
         early=_EARLY,
     )
@@ -177,6 +213,8 @@ def _canary(label: str, name: str, values: tuple[float, float, float], summary: 
 EXAMPLES = [
     _regression("DecodeRegression", "tpot", "time per output token"),
     _regression("PrefillRegression", "ttft", "time to first token"),
+    _regression_of_few("DecodeRegression", "tpot", "time per output token"),
+    _regression_of_few("PrefillRegression", "ttft", "time to first token"),
     _after_deploy("decode", "tpot", "time per output token"),
     _after_deploy("prefill", "ttft", "time to first token"),
     _thin("decode", "tpot", "time per output token"),

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from deploy.prometheus import generate
-from deploy.prometheus.rules.settings import DAY, HOUR, PRESETS, Baseline, duration
+from deploy.prometheus.rules.settings import DAY, HOUR, PRESETS, Baseline, Settings, duration
 
 
 def test_the_committed_files_are_what_the_source_gives(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,6 +31,11 @@ def test_the_short_baseline_is_one_setting_away(tmp_path: Path) -> None:
     text = (tmp_path / "deploy/prometheus/tokometer.rules.yml").read_text("utf-8")
     assert "[20h:15m] offset 2h" in text
     assert "[7d:1h] offset 1d" not in text
+
+
+@pytest.mark.parametrize("settings", PRESETS.values(), ids=PRESETS)
+def test_now_is_not_compared_with_itself(settings: Settings) -> None:
+    assert settings.index_window < settings.index_long_window <= settings.baseline.ago
 
 
 def test_a_pinned_baseline_ends_at_a_moment(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from timelines import SCOPE, Series, Timeline, complaints, counts
 from deploy.prometheus.rules import files
 from deploy.prometheus.rules.settings import PRESETS
 
+SETTINGS = PRESETS["short"]
 # Five hours, of which the baseline, which ends two hours ago, covers whole quarters.
-_BEFORE, _NOW = 5 * 60, 15
+_BEFORE = 5 * 60
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ CELLS = [
 class Expected:
     """What the rules should give at the end, from the definition."""
 
-    def __init__(self, baseline_minutes: float) -> None:
+    def __init__(self, baseline_minutes: float, now_minutes: float) -> None:
         base = [cell.before[0] * baseline_minutes for cell in CELLS]
-        now = [cell.now[0] * _NOW for cell in CELLS]
+        now = [cell.now[0] * now_minutes for cell in CELLS]
         both = [i for i in range(len(CELLS)) if base[i] > 30 and now[i]]
         ratio = {i: CELLS[i].now[1] - CELLS[i].before[1] for i in both}
         weight = {i: now[i] * base[i] / (now[i] + base[i]) for i in both}
@@ -75,20 +76,24 @@ class Expected:
 def test_the_index_its_error_and_its_parts_are_those_of_the_definition(
     phase: str, tmp_path: Path
 ) -> None:
-    series = [one for cell in CELLS for one in cell.series(phase)]
-    at = _BEFORE + 21
+    at = _BEFORE + 66
     # Quarters that were whole, and recorded, two hours before: the first ended at 15 minutes.
-    expected = Expected(baseline_minutes=(at - 120) // 15 * 15)
+    baseline = (at - 120) // 15 * 15
+    short = Expected(baseline, SETTINGS.index_window / 60)
+    long = Expected(baseline, SETTINGS.index_long_window / 60)
     model = f"model:tokometer_{phase}"
     values = {
-        f"{model}_log_ratio:like_for_like": expected.log,
-        f"{model}_index:like_for_like": math.exp(expected.log),
-        f"{model}_log_ratio:standard_error": expected.error,
-        f"{model}_coverage:ratio": expected.coverage,
-        f"{model}_index:laspeyres": expected.laspeyres,
-        f"{model}_log_ratio:raw": expected.raw,
-        f"{model}_log_ratio:mix": expected.raw - expected.log,
+        f"{model}_index:laspeyres": short.laspeyres,
+        f"{model}_log_ratio:raw": short.raw,
+        f"{model}_log_ratio:mix": short.raw - short.log,
     }
+    for expected, suffix in ((short, ""), (long, "_long")):
+        values |= {
+            f"{model}_log_ratio:like_for_like{suffix}": expected.log,
+            f"{model}_index:like_for_like{suffix}": math.exp(expected.log),
+            f"{model}_log_ratio:standard_error{suffix}": expected.error,
+            f"{model}_coverage:ratio{suffix}": expected.coverage,
+        }
     # promtool compares to the last bit, so that it is asked whether it is near.
     checks: list[dict[str, Any]] = [
         {
@@ -98,8 +103,9 @@ def test_the_index_its_error_and_its_parts_are_those_of_the_definition(
         }
         for name, value in values.items()
     ]
-    checks.append(_labels_of(f"{model}_index:like_for_like", math.exp(expected.log), at))
-    line = Timeline(series, _BEFORE, 30, 1, step=3)
+    checks.append(_labels_of(f"{model}_index:like_for_like", at))
+    series = [one for cell in CELLS for one in cell.series(phase)]
+    line = Timeline(series, _BEFORE, 70, 1, step=3)
     rules = yaml.safe_dump({"groups": list(_groups(phase))})
     complaint = complaints(
         tmp_path, rules, line.step, [line.document({"promql_expr_test": checks})]
@@ -108,12 +114,12 @@ def test_the_index_its_error_and_its_parts_are_those_of_the_definition(
 
 
 def _groups(phase: str) -> Iterator[dict[str, Any]]:
-    for group in yaml.safe_load(files.recording(PRESETS["short"]))["groups"]:
+    for group in yaml.safe_load(files.recording(SETTINGS))["groups"]:
         if phase in group["name"]:
             yield group
 
 
-def _labels_of(name: str, value: float, at: int) -> dict[str, Any]:
+def _labels_of(name: str, at: int) -> dict[str, Any]:
     labels = ",".join(f'{label}="{text}"' for label, text in SCOPE.items())
     samples = [{"labels": f"{{{labels}}}", "value": 1}]
     return {"expr": f"{name} > bool 0", "eval_time": f"{at}m", "exp_samples": samples}

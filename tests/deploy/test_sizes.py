@@ -10,6 +10,7 @@ from timelines import Series, Timeline, complaints, counts
 from deploy.prometheus.rules import files
 from deploy.prometheus.rules.settings import PRESETS
 
+SETTINGS = PRESETS["short"]
 _BEFORE = 5 * 60  # minutes
 _SLOPE, _SPREAD = 0.8, 0.2  # of ln TTFT: by size, and about that line
 _SMALL, _LARGE = math.log(256 + 1100), math.log(256 + 4000)  # both in 1k-4k
@@ -42,7 +43,7 @@ def _series(phase: str, slower: float, small: float, large: float) -> list[Serie
 def _near(name: str, value: float) -> dict[str, object]:
     return {
         "expr": f"sum(abs({name} - {value!r}) < bool 1e-5)",
-        "eval_time": f"{_BEFORE + 20}m",
+        "eval_time": f"{_BEFORE + 24}m",
         "exp_samples": [{"labels": "{}", "value": 1}],
     }
 
@@ -53,8 +54,8 @@ def _near(name: str, value: float) -> dict[str, object]:
 def test_the_sizes_part_of_a_change_is_taken_out(
     phase: str, slower: float, small: float, large: float, tmp_path: Path
 ) -> None:
-    base = 4 * ((20 + _BEFORE - 120) // 15 * 15)
-    now = (small + large) * 15
+    base = 4 * ((24 + _BEFORE - 120) // 15 * 15)
+    now = (small + large) * SETTINGS.index_window / 60
     variance = (now * _variance_now(small, large) + base * _SPREAD**2) / (now + base)
     checks = [
         _near(f"model:tokometer_{phase}_size_slope:baseline", _SLOPE),
@@ -79,7 +80,7 @@ def test_without_sizes_the_change_is_what_it_was(tmp_path: Path) -> None:
 
 
 def _check(phase: str, series: list[Series], checks: list[dict[str, object]], folder: Path) -> None:
-    groups = yaml.safe_load(files.recording(PRESETS["short"]))["groups"]
+    groups = yaml.safe_load(files.recording(SETTINGS))["groups"]
     rules = yaml.safe_dump({"groups": [one for one in groups if phase in one["name"]]})
     document = Timeline(series, _BEFORE, 30, 1).document({"promql_expr_test": checks})
     complaint = complaints(folder, rules, 3, [document])

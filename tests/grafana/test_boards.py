@@ -26,6 +26,7 @@ ABSENT = {
     "tokometer_ttft_size_sum_total": INDEX,
     "tokometer_ttft_size_sumsq_total": INDEX,
     "tokometer_ttft_size_log_sum_total": INDEX,
+    "tokometer_ttft_crowd_sum_total": INDEX,
     "tokometer_tpot_size_sum_total": INDEX,
     "tokometer_tpot_size_sumsq_total": INDEX,
     "tokometer_tpot_size_log_sum_total": INDEX,

@@ -19,6 +19,7 @@ from .scenarios import SCENARIOS
 from .trial import OURS, Trial
 from .verdict import table
 
+FRESH = 20  # the rules were tuned on the seeds before this one
 DOCUMENT = Path(__file__).parents[2] / "docs/alerting.md"
 _SPANS = {"short": Span(26 * 60, 8 * 60), "week": Span((8 * 24 + 2) * 60, 8 * 60)}
 _TITLES = {
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     """An exit code: 1 if our alerts are not as they should be."""
     parser = argparse.ArgumentParser("python -m tests.replay", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5, help="how many; default: 5")
+    parser.add_argument("--first", type=int, default=FRESH, metavar="SEED", help=f"({FRESH})")
     parser.add_argument("--baseline", choices=_SPANS, default="short")
     parser.add_argument("--only", default="", metavar="TEXT", help="scenarios with it in the name")
     parser.add_argument("--write", action="store_true", help="put the table into docs/alerting.md")
@@ -47,27 +49,30 @@ def main(arguments: Sequence[str]) -> int:
     scenarios = [one for one in SCENARIOS if given.only in one.name]
     trial = Trial(scenarios, PRESETS[given.baseline], _SPANS[given.baseline], compare=True)
     start = time.monotonic()
-    for seed in range(1, given.seeds + 1):
+    for seed in range(given.first, given.first + given.seeds):
         trial.run(
             seed, lambda text: print(f"{time.monotonic() - start:6.0f} s  {text}", flush=True)
         )
-        text = _report(trial, given.baseline, seed)
+        text = _report(trial, given.baseline, f"seeds {given.first} to {seed}")
         if given.write:
             _write(given.baseline, text)
     print(f"\n{text}")
     return 1 if trial.failures() else 0
 
 
-def _report(trial: Trial, baseline: str, seeds: int) -> str:
-    hours = (trial.span.before + trial.span.after) / 60
+def _report(trial: Trial, baseline: str, seeds: str) -> str:
+    hours, after = (trial.span.before + trial.span.after) / 60, trial.span.after / 60
     failures = [f"- {failure}" for failure in trial.failures()] or ["- none"]
     lines = [
         f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}.",
-        f"Baseline setting `{baseline}`, {seeds} seeds of {hours:g} hours for each scenario, "
+        f"Baseline setting `{baseline}`, {seeds}, {hours:g} hours for each scenario, "
         f'change at hour {trial.span.before / 60:g}. "5/5 in '
         '20 (23) min": found in 5 of 5 runs, after 20 minutes in the middle and 23 at worst.',
         "",
         table(trial.verdicts, [_TITLES.get(alert, alert) for alert in trial.phases]),
+        "",
+        f"A regression that was found made its alert fire {trial.firings():.1f} times in the "
+        f"{after:g} hours, on average.",
         "",
         f"Where {' and '.join(OURS)} are not as wanted:",
         "",

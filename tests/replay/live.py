@@ -27,13 +27,15 @@ SETTINGS: Settings = replace(
     PRESETS["live"],
     fast=1,
     slow=1,
-    now=8,
+    index_window=8,
+    index_long_window=10,
     baseline=Baseline(length=15, ago=10, tile=5),
     baseline_cell_streams=10,
     regression_hold=3,
+    deploy_hold=3,
 )
 _NORMAL_SECONDS = SETTINGS.baseline.length + SETTINGS.baseline.ago
-_NEW_SECONDS = SETTINGS.now + 4  # until streams of before the change are out of sight
+_NEW_SECONDS = SETTINGS.index_long_window + 4  # until streams of before the change are out of sight
 _PATIENCE = 60.0  # seconds
 _POLL_SECONDS = 0.2
 _USERS = 6  # of each engine

@@ -47,7 +47,8 @@ class Alert:
     @property
     def record(self) -> Record:
         """A series that is there whenever the condition holds."""
-        return Record(self.group, f"condition:{self.name}", self.expr)
+        # Without the names of what it is made of: one series, whichever side of an `or` holds.
+        return Record(self.group, f"condition:{self.name}", f"({self.expr}) + 0")
 
 
 class Rules:

@@ -1,5 +1,6 @@
 """The alerts on trial: ours and the usual ones, on the same traffic."""
 
+import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -48,6 +49,17 @@ class Trial:
         for row in self.verdicts:
             for verdict, alert in zip(row, self.phases, strict=True):
                 verdict.add(fired.get((verdict.scenario.name, alert), ()), self.span.before * 60)
+
+    def firings(self) -> float:
+        """How often one of our alerts fired for what it should find, mean of the runs it did."""
+        fired = [
+            times
+            for row in self.verdicts
+            for alert, verdict in zip(self.phases, row, strict=True)
+            if alert in OURS
+            for times in verdict.times
+        ]
+        return statistics.mean(fired) if fired else 0.0
 
     def failures(self) -> list[str]:
         """Where our alerts were not as they should be."""

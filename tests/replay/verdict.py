@@ -17,6 +17,7 @@ class Verdict:
     seeds: int = 0
     false: list[int] = field(default_factory=list)  # false alarms of each seed
     found: list[float] = field(default_factory=list)  # minutes after the change, where found
+    times: list[int] = field(default_factory=list)  # how often it fired then
 
     def add(self, episodes: Sequence[Episode], change: float) -> None:
         """One more seed; `change` is in seconds as the episodes are."""
@@ -25,6 +26,7 @@ class Verdict:
         self.false.append(len(episodes) - len(true))
         if true:
             self.found.append((true[0].begin - change) / 60)
+            self.times.append(len(true))
 
     @property
     def wanted(self) -> bool:

@@ -14,9 +14,10 @@ interaction. The index with the baseline's own shares as weights is that of Lasp
 
 from collections.abc import Iterator
 
-from deploy.prometheus.rules import sizes
+from deploy.prometheus.rules import crowd, sizes
 from deploy.prometheus.rules.rule import CELL, MODEL, Group, Record, promql, total
 from deploy.prometheus.rules.settings import Settings, duration
+from deploy.prometheus.rules.window import Window, windows
 
 PHASES = {"tpot": "time per output token", "ttft": "time to first token"}
 
@@ -30,15 +31,22 @@ def groups(settings: Settings) -> Iterator[Group]:
             *_baseline(settings, phase, what),
             *sizes.baseline(settings, phase),
         ]
+        if phase == crowd.PHASE:
+            baseline += [*crowd.tiles(settings), *crowd.baseline(settings)]
         yield Group(f"tokometer-{phase}-baseline", settings.slow, baseline)
-        index = [
-            *_now(settings, phase, what),
-            *sizes.now(settings, phase),
-            *_cells(phase, what),
-            *_index(settings, phase, what),
-            *_change(phase, what),
-        ]
+        short, long = windows(settings)
+        index = [*_window(settings, phase, what, short), *_change(phase, what)]
         yield Group(f"tokometer-{phase}-index", settings.fast, index)
+        again = list(_window(settings, phase, what, long))
+        yield Group(f"tokometer-{phase}-index-long", settings.fast, again)
+
+
+def _window(settings: Settings, phase: str, what: str, window: Window) -> Iterator[Record]:
+    """The index over one window, and what its certainty and coverage are."""
+    yield from _now(phase, what, window)
+    yield from _cells(phase, what, window)
+    yield from _index(settings, phase, what, window)
+    yield from _matched(phase, window)
 
 
 def _increase(phase: str, counter: str, window: int) -> str:
@@ -81,50 +89,45 @@ def _baseline(settings: Settings, phase: str, what: str) -> Iterator[Record]:
     )
 
 
-def _now(settings: Settings, phase: str, what: str) -> Iterator[Record]:
-    cell = f"cell:tokometer_{phase}"
+def _now(phase: str, what: str, window: Window) -> Iterator[Record]:
+    cell, length = f"cell:tokometer_{phase}", window.length
     yield Record(
-        f"{cell}_streams:now",
-        f"{_increase(phase, 'streams', settings.now)} > 0",
-        f"streams of the last {duration(settings.now)}",
+        f"{cell}_streams:{window.name}",
+        f"{_increase(phase, 'streams', length)} > 0",
+        f"streams of the last {duration(length)}",
     )
     yield Record(
-        f"{cell}_log_mean:now",
-        f"{_increase(phase, 'log_sum', settings.now)} / {cell}_streams:now",
-        f"mean of ln {what} in microseconds, now",
-    )
-    yield Record(
-        f"{cell}_log_variance:now",
-        promql(f"""
-            {_increase(phase, "log_sumsq", settings.now)} / {cell}_streams:now
-              - {cell}_log_mean:now ^ 2
-        """),
-        f"variance of ln {what}, now",
+        f"{cell}_log_mean:{window.name}",
+        f"{_increase(phase, 'log_sum', length)} / {cell}_streams:{window.name}",
+        f"mean of ln {what} in microseconds, the last {duration(length)}",
     )
 
 
-def _cells(phase: str, what: str) -> Iterator[Record]:
+def _cells(phase: str, what: str, window: Window) -> Iterator[Record]:
     cell = f"cell:tokometer_{phase}"
+    change = f"({cell}_log_mean:{window.name} - {cell}_log_mean:baseline)"
+    parts = [sizes.part(phase, window)]
+    if phase == crowd.PHASE:
+        parts.append(crowd.part(window))
     yield Record(
-        f"{cell}_log_ratio:like_for_like",
-        sizes.without(phase, f"({cell}_log_mean:now - {cell}_log_mean:baseline)"),
+        f"{cell}_log_ratio:like_for_like{window.suffix}",
+        "\n  ".join([change, *(f"- ({part} or 0 * {change})" for part in parts)]),
         f"ln of the {what} now over that of the baseline, for the same sizes",
     )
+    now, base = f"{cell}_streams:{window.name}", f"{cell}_streams:baseline"
     yield Record(
-        f"{cell}_weight:matched",
-        promql(f"""
-            {cell}_streams:now * {cell}_streams:baseline
-              / ({cell}_streams:now + {cell}_streams:baseline > 0)
-        """),
+        f"{cell}_weight:matched{window.suffix}",
+        f"{now} * {base} / ({now} + {base} > 0)",
         "weight of the cell in the index",
     )
 
 
-def _index(settings: Settings, phase: str, what: str) -> Iterator[Record]:
-    cell, model = f"cell:tokometer_{phase}", f"model:tokometer_{phase}"
-    ratio, weight = f"{cell}_log_ratio:like_for_like", f"{cell}_weight:matched"
+def _index(settings: Settings, phase: str, what: str, window: Window) -> Iterator[Record]:
+    cell, model, suffix = f"cell:tokometer_{phase}", f"model:tokometer_{phase}", window.suffix
+    ratio, weight = f"{cell}_log_ratio:like_for_like{suffix}", f"{cell}_weight:matched{suffix}"
+    variance = _variance_of_difference(settings, phase, window)
     yield Record(
-        f"{model}_log_ratio:like_for_like",
+        f"{model}_log_ratio:like_for_like{suffix}",
         promql(f"""
             {total(MODEL, f"{weight} * {ratio}")}
               / ({total(MODEL, weight)} > 0)
@@ -132,48 +135,39 @@ def _index(settings: Settings, phase: str, what: str) -> Iterator[Record]:
         "ln of the index",
     )
     yield Record(
-        f"{model}_index:like_for_like",
-        f"exp({model}_log_ratio:like_for_like)",
+        f"{model}_index:like_for_like{suffix}",
+        f"exp({model}_log_ratio:like_for_like{suffix})",
         f"1.25: the {what} is 25 % more than in the baseline, for the same work",
     )
     yield Record(
-        f"{model}_log_ratio:standard_error",
+        f"{model}_log_ratio:standard_error{suffix}",
         promql(f"""
-            sqrt({total(MODEL, f"{weight} ^ 2 * {_variance_of_difference(settings, phase)}")})
+            sqrt({total(MODEL, f"{weight} ^ 2 * {variance}")})
               / ({total(MODEL, weight)} > 0)
         """),
         "standard error of the ln of the index",
     )
-    yield Record(
-        f"{model}_index:laspeyres",
-        promql(f"""
-            exp(
-              {total(MODEL, f"{cell}_streams:baseline * {ratio}")}
-                / ({total(MODEL, f"{cell}_streams:baseline and {ratio}")} > 0)
-            )
-        """),
-        "the index with the baseline's shares as weights, for boards",
-    )
 
 
-def _variance_of_difference(settings: Settings, phase: str) -> str:
+def _variance_of_difference(settings: Settings, phase: str, window: Window) -> str:
     """Of the two means of a cell, its streams' spread taken from now and baseline together."""
     cell = f"cell:tokometer_{phase}"
-    now, base = f"{cell}_streams:now", f"{cell}_streams:baseline"
+    now, base = f"{cell}_streams:{window.name}", f"{cell}_streams:baseline"
+    squares = _increase(phase, "log_sumsq", window.length)
     pooled = (
-        f"({now} * {cell}_log_variance:now + {base} * {sizes.variance(phase)})"
-        f" / ({now} + {base} > 0)"
+        f"({squares} - {now} * {cell}_log_mean:{window.name} ^ 2"
+        f" + {base} * {sizes.variance(phase)}) / ({now} + {base} > 0)"
     )
     least = round(settings.least_log_deviation**2, 12)
     return f"(clamp_min({pooled}, {least}) * (1 / {now} + 1 / {base}))"
 
 
-def _change(phase: str, what: str) -> Iterator[Record]:
-    """How much of today is comparable, and what the comparison takes out of the raw change."""
+def _matched(phase: str, window: Window) -> Iterator[Record]:
+    """How much of now is comparable."""
     cell, model = f"cell:tokometer_{phase}", f"model:tokometer_{phase}"
-    now, base = f"{cell}_streams:now", f"{cell}_streams:baseline"
+    now, base = f"{cell}_streams:{window.name}", f"{cell}_streams:baseline"
     yield Record(
-        f"{model}_streams:matched",
+        f"{model}_streams:matched{window.suffix}",
         promql(f"""
             {total(MODEL, f"{now} and {base}")}
               or {total(MODEL, now)} * 0
@@ -181,9 +175,27 @@ def _change(phase: str, what: str) -> Iterator[Record]:
         "streams of now in cells that have a baseline",
     )
     yield Record(
-        f"{model}_coverage:ratio",
-        f"{model}_streams:matched / ({total(MODEL, now)} > 0)",
+        f"{model}_coverage:ratio{window.suffix}",
+        f"{model}_streams:matched{window.suffix} / ({total(MODEL, now)} > 0)",
         "their share of the streams of now",
+    )
+
+
+def _change(phase: str, what: str) -> Iterator[Record]:
+    """For boards: the baseline's weights, and what the comparison takes out of the raw change."""
+    cell, model = f"cell:tokometer_{phase}", f"model:tokometer_{phase}"
+    now, base, ratio = (
+        f"{cell}_{name}" for name in ("streams:now", "streams:baseline", "log_ratio:like_for_like")
+    )
+    yield Record(
+        f"{model}_index:laspeyres",
+        promql(f"""
+            exp(
+              {total(MODEL, f"{base} * {ratio}")}
+                / ({total(MODEL, f"{base} and {ratio}")} > 0)
+            )
+        """),
+        "the index with the baseline's shares as weights",
     )
     yield Record(
         f"{model}_log_ratio:raw",

@@ -68,8 +68,12 @@ class Settings:
     fast: int = MINUTE
     slow: int = 4 * MINUTE
 
-    # Like for like.
+    # What now is, where there is no other window.
     now: int = 15 * MINUTE
+
+    # Like for like. The long window must not reach into the baseline.
+    index_window: int = 20 * MINUTE
+    index_long_window: int = HOUR
     baseline: Baseline = Baseline(length=7 * DAY, ago=DAY, tile=HOUR)
     baseline_cell_streams: int = 30
     # Logarithms in a cell spread at least so much: few equal streams are no certainty.
@@ -79,10 +83,16 @@ class Settings:
     least_size_squares: float = 1
     regression_index: float = 1.15
     regression_errors: float = 4
+    # Streams of the same minutes share their luck, which the spread inside of cells does not show:
+    # a standard error that is added to it.
+    regression_shared_error: float = 0.03
     regression_coverage: float = 0.5
     regression_streams: int = 5
-    regression_hold: int = 7 * MINUTE
+    regression_hold: int = 2 * MINUTE
     deploy_index: float = 1.08
+    # That is within the luck that is shared, which must pass in the meantime.
+    deploy_shared_error: float = 0
+    deploy_hold: int = 7 * MINUTE
     deploy_watch: int = DAY
     thin_coverage: float = 0.5
     thin_hold: int = 6 * HOUR
@@ -170,8 +180,11 @@ PRESETS = {
         fast=15,
         slow=15,
         now=MINUTE,
+        index_window=MINUTE,
+        index_long_window=2 * MINUTE,
         baseline=Baseline(10 * MINUTE, 2 * MINUTE, MINUTE),
         regression_hold=30,
+        deploy_hold=30,
         deploy_watch=10 * MINUTE,
         curve_window=10 * MINUTE,
         rate_window=MINUTE,

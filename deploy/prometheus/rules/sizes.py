@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from deploy.prometheus.rules.rule import CELL, MODEL, Record, promql, total
 from deploy.prometheus.rules.settings import Settings, duration
+from deploy.prometheus.rules.window import Window
 
 _COUNTERS = ("size_sum", "size_sumsq", "size_log_sum")
 
@@ -64,27 +65,21 @@ def baseline(settings: Settings, phase: str) -> Iterator[Record]:
     )
 
 
-def now(settings: Settings, phase: str) -> Iterator[Record]:
-    """What the sizes' drift makes of the change of each cell."""
+def part(phase: str, window: Window) -> str:
+    """Of the change of each cell that the sizes' drift accounts for, where it is known."""
     cell, model = f"cell:tokometer_{phase}", f"model:tokometer_{phase}"
-    yield Record(
-        f"{cell}_size_mean:now",
-        f"{_increase(phase, 'size_sum', settings.now)} / {cell}_streams:now > 0",
-        f"mean size, the last {duration(settings.now)}",
-    )
-    yield Record(
-        f"{cell}_log_ratio:size",
-        promql(f"""
-            ({cell}_size_mean:now - {cell}_size_mean:baseline)
-              * on ({MODEL}) group_left () {model}_size_slope:baseline
-        """),
-        "part of the change that sizes inside of the class account for",
-    )
+    sums = _increase(phase, "size_sum", window.length)
+    now = f"({sums} / {cell}_streams:{window.name} > 0)"
+    slope = f"on ({MODEL}) group_left () {model}_size_slope:baseline"
+    return f"({now} - {cell}_size_mean:baseline) * {slope}"
 
 
-def without(phase: str, change: str) -> str:
-    """`change` of the cells without that part, where it is known."""
-    return f"({change} - cell:tokometer_{phase}_log_ratio:size) or {change}"
+def level(phase: str) -> str:
+    """Mean logarithm of each cell in the baseline, without the sizes' part where it is known."""
+    cell, model = f"cell:tokometer_{phase}", f"model:tokometer_{phase}"
+    mean = f"{cell}_log_mean:baseline"
+    slope = f"on ({MODEL}) group_left () {model}_size_slope:baseline"
+    return f"({mean} - ({cell}_size_mean:baseline * {slope} or 0 * {mean}))"
 
 
 def variance(phase: str) -> str:

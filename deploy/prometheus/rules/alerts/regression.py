@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from deploy.prometheus.rules.rule import Alert, promql
 from deploy.prometheus.rules.service import CHANGED
 from deploy.prometheus.rules.settings import Settings, duration
+from deploy.prometheus.rules.window import windows
 
 _SAME_WORK = (
     "Prompt length and load are taken out: this is the server itself. Look at the cells on the "
@@ -31,18 +32,26 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         yield _thin(settings, phase, label, what)
 
 
-def _slower(settings: Settings, phase: str, index: float) -> str:
+def _slower(settings: Settings, phase: str, index: float, shared: float) -> str:
+    """Over the short window or over the long one."""
+    each = (_over(settings, phase, index, shared, window.suffix) for window in windows(settings))
+    return "\nor\n".join(each)
+
+
+def _over(settings: Settings, phase: str, index: float, shared: float, suffix: str) -> str:
     """Effect, certainty, coverage and a few streams at least: none of them is enough alone.
 
     `other` is many models, whose mix may change.
     """
     model = f"model:tokometer_{phase}"
+    error = f"{model}_log_ratio:standard_error{suffix}"
+    if shared:
+        error = f"({error} ^ 2 + {round(shared**2, 12)}) ^ 0.5"
     return promql(f"""
-        {model}_index:like_for_like{{model!="other"}} > {index}
-          and {model}_log_ratio:like_for_like
-            > {settings.regression_errors} * {model}_log_ratio:standard_error
-          and {model}_coverage:ratio > {settings.regression_coverage}
-          and {model}_streams:matched >= {settings.regression_streams}
+        {model}_index:like_for_like{suffix}{{model!="other"}} > {index}
+          and {model}_log_ratio:like_for_like{suffix} > {settings.regression_errors} * {error}
+          and {model}_coverage:ratio{suffix} > {settings.regression_coverage}
+          and {model}_streams:matched{suffix} >= {settings.regression_streams}
     """)
 
 
@@ -50,7 +59,7 @@ def _regression(settings: Settings, phase: str, name: str, what: str) -> Alert:
     return Alert(
         name,
         "warning",
-        _slower(settings, phase, settings.regression_index),
+        _slower(settings, phase, settings.regression_index, settings.regression_shared_error),
         settings.regression_hold,
         f'{{{{ $labels.model }}}} on {{{{ $labels.upstream }}}}: {what} is {{{{ printf "%.2f" '
         "$value }} times that of the baseline, for the same work",
@@ -60,12 +69,12 @@ def _regression(settings: Settings, phase: str, name: str, what: str) -> Alert:
 
 
 def _after_deploy(settings: Settings, phase: str, label: str, what: str) -> Alert:
-    slower = _slower(settings, phase, settings.deploy_index)
+    slower = _slower(settings, phase, settings.deploy_index, settings.deploy_shared_error)
     return Alert(
         "RegressionAfterDeploy",
         "warning",
-        f"{slower}\n  and on (job, upstream) {CHANGED}",
-        settings.regression_hold,
+        f"(\n{slower}\n)\nand on (job, upstream) {CHANGED}",
+        settings.deploy_hold,
         f"{{{{ $labels.model }}}} on {{{{ $labels.upstream }}}}: since the new version {what} is "
         '{{ printf "%.2f" $value }} times that of the baseline, for the same work',
         "The upstream's engine or version changed within the last "
