@@ -52,7 +52,7 @@ def test_upstreams_are_probed_and_canaries_sent_and_the_keeper_told(
     new_loop: NewLoop, tmp_path: Path
 ) -> None:
     async def main(url: str) -> None:
-        async with scouting(tmp_path, {"up": url}, probe_interval=1.0, canary_interval=0.2) as ear:
+        async with scouting(tmp_path, {"up": url}, probe_interval=1.0, canary_interval=1.0) as ear:
             await until(lambda: len(of(ear, "sung")) >= 2 and len(of(ear, "probed")) >= 3)
         first, *later = of(ear, "probed")
         assert (first["up"], first["engine"], first["models"]) == (
