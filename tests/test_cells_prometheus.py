@@ -80,9 +80,11 @@ def mean(url: str, upstream: str) -> float:
     return told(url, f"increase({metric}_sum{of}) / increase({metric}_count{of})")
 
 
-def test_one_query_compares_two_engines_at_equal_concurrency_and_context(tmp_path: Path) -> None:
+def compared(folder: Path) -> tuple[float, float, float]:
+    """Ratios of time per token, of TTFT, and of the averages of all that happened."""
+    folder.mkdir()
     with running(ENGINES["a"]) as a, running(ENGINES["b"]) as b:
-        config = tmp_path / "tokometer.toml"
+        config = folder / "tokometer.toml"
         config.write_text(
             f'[upstreams.a]\nurl = "{a}"\nprefix = "/a"\n'
             f'[upstreams.b]\nurl = "{b}"\nprefix = "/b"\n'
@@ -93,12 +95,20 @@ def test_one_query_compares_two_engines_at_equal_concurrency_and_context(tmp_pat
             # Rates are of what changes: the series have to be there before.
             for name in ENGINES:
                 asyncio.run(crowd(f"{base}/{name}", 1, 1))
-            with prometheus(tmp_path, f"127.0.0.1:{proxy.admin_port}") as url:
+            with prometheus(folder, f"127.0.0.1:{proxy.admin_port}") as url:
                 assert seen(url, "a", 1) and seen(url, "b", 1)
                 asyncio.run(traffic(proxy))
                 assert seen(url, "a", 9) and seen(url, "b", 21)
                 tpot, ttft = told(url, documented("tpot")), told(url, documented("ttft"))
-                averages = mean(url, "a") / mean(url, "b")
-    assert tpot == pytest.approx(60 / 40, rel=0.12)  # of real time, on any machine
-    assert ttft == pytest.approx(2, rel=0.15)
+                return tpot, ttft, mean(url, "a") / mean(url, "b")
+
+
+def test_one_query_compares_two_engines_at_equal_concurrency_and_context(tmp_path: Path) -> None:
+    per_token, first = pytest.approx(60 / 40, rel=0.05), pytest.approx(2, rel=0.08)
+    for number in range(3):  # of real time: what else the machine does can slow one engine down
+        tpot, ttft, averages = compared(tmp_path / str(number))
+        if tpot == per_token and ttft == first:
+            break
+    assert tpot == per_token
+    assert ttft == first
     assert averages < 1.35  # of all that happened they say something else

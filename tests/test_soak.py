@@ -9,7 +9,7 @@ from soak.run import soak
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_every_exchange_is_accounted_for_and_nothing_is_left() -> None:
-    report = soak(exchanges=6_000, warm=3_000, memory=1.3)  # it is not warm by then
+    report = soak(exchanges=8_000, warm=6_000)
     assert report.problems == []
-    assert report.exchanges == report.counted == report.lines == 6_000
+    assert report.exchanges == report.counted == report.lines == 8_000
     assert min(report.sent[name] for name in FAULTS) > 20

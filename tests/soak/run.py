@@ -70,16 +70,15 @@ def _each(levels: list[dict[str, Level]], title: str, what: str) -> str:
     return ", ".join(f"{getattr(level[title], what):,}" for level in levels if title in level)
 
 
-def soak(exchanges: int, warm: int, seed: int = 1, memory: float = MEMORY) -> Report:
+def soak(exchanges: int, warm: int, seed: int = 1) -> Report:
     """Run so many exchanges through a proxy of its own.
 
-    `warm`: after so many of them all processes should hold what they ever will, but for a factor
-    `memory`.
+    `warm`: after so many of them all processes should hold what they ever will.
     """
-    return uvloop.run(_soak(exchanges, warm, seed, memory))
+    return uvloop.run(_soak(exchanges, warm, seed))
 
 
-async def _soak(exchanges: int, warm: int, seed: int, memory: float) -> Report:
+async def _soak(exchanges: int, warm: int, seed: int) -> Report:
     mistakes: list[str] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: mistakes.append(str(context.get("exception") or context["message"]))
@@ -90,7 +89,7 @@ async def _soak(exchanges: int, warm: int, seed: int, memory: float) -> Report:
         proxy = await asyncio.to_thread(
             Proxy, port, dead.getsockname()[1], Path(folder), IDLE_TIMEOUT
         )
-        run = Run(proxy, seed, memory)
+        run = Run(proxy, seed)
         try:
             report = await run.play(exchanges, warm)
         finally:
@@ -107,8 +106,7 @@ async def _soak(exchanges: int, warm: int, seed: int, memory: float) -> Report:
 class Run:
     """Guests before a proxy, and the accounts of what they asked for."""
 
-    def __init__(self, proxy: Proxy, seed: int, memory: float) -> None:
-        self._memory = memory
+    def __init__(self, proxy: Proxy, seed: int) -> None:
         self._proxy = proxy
         self._moods = moods(seed)
         self._accounts = Accounts()
@@ -165,5 +163,5 @@ class Run:
                 yield f"{title} is gone"
             elif new.descriptors > old.descriptors:
                 yield f"{title}: {old.descriptors} descriptors became {new.descriptors}"
-            elif new.memory > self._memory * old.memory:
+            elif new.memory > MEMORY * old.memory:
                 yield f"{title}: {old.memory} KiB became {new.memory}"
