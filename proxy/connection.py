@@ -8,6 +8,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import httptools
@@ -46,6 +47,11 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._shortcut: Shortcut | None = None
         self._shortened = False
+        # uvloop keeps what `data_received` is when the connection is made. A partial of nothing
+        # costs no call of its own and can be given another function; told by `set_protocol`,
+        # uvloop would stop reading and begin again, with two system calls a time.
+        self._take: partial[None] | None = partial(self._read)
+        self.data_received = self._take  # type: ignore[method-assign]
         self._paused = False
         self._active = 0.0  # when something came or went
         self._writable: asyncio.Future[None] | None = None
@@ -85,9 +91,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
-        probe(self._transport)
+        probe(transport.get_extra_info("socket"))
 
-    def data_received(self, data: bytes) -> None:
+    def _read(self, data: bytes) -> None:
         self.received(data, self._clock())
 
     def received(self, data: bytes, at: float) -> None:
@@ -137,14 +143,17 @@ class Connection(asyncio.Protocol):
         self._switch()
 
     def _switch(self) -> None:
-        if self._between_chunks and self._shortcut is not None:
-            self.data_received = self._shortcut.take  # type: ignore[assignment,method-assign]
-            self._shortened = True
-        elif self._shortened:
-            del self.data_received
-            self._shortened = False
-        if self._transport is not None:
-            self._transport.set_protocol(self)  # it keeps the method that it calls
+        shortcut = self._shortcut if self._between_chunks else None
+        self._shortened = shortcut is not None
+        if self._take is not None:
+            take = self._read if shortcut is None else shortcut.take
+            self._take.__setstate__((take, (), {}, None))  # type: ignore[attr-defined]
+
+    def _let_go(self) -> None:
+        """Nothing is read any more. What refers to itself would wait for the garbage collector."""
+        self.shorten(None)
+        self._take = None
+        self.data_received = None  # type: ignore[method-assign,assignment]
 
     def _swollen(self, size: int) -> bool:
         """Whether there are too many bytes without a body: they are kept, or go on for ever."""
@@ -162,7 +171,7 @@ class Connection(asyncio.Protocol):
                 self._fail(mistake)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.shorten(None)
+        self._let_go()
         self.lost = True
         self.resume_writing()
         answer = self._answer
@@ -313,6 +322,7 @@ class Connection(asyncio.Protocol):
             self._idle.cancel()
             self._idle = None
         self.resume_reading()
+        self._let_go()
         transport, self._transport = self._transport, None
         return transport, self._beyond
 

@@ -17,7 +17,6 @@ from proxy.client import Client, head
 from proxy.errors import Failure
 from proxy.flow import Flow
 from proxy.headers import Fields, Pair
-from proxy.probes import probe
 
 _LINGER_SECONDS = 5.0
 
@@ -47,9 +46,10 @@ class ClientProtocol(HttpToolsProtocol):
         self._serving: Client | None = None  # the one that is being answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        # Not uvicorn's own, which asks the system for the names of both ends, and for more.
+        self.connections.add(self)
+        self.transport = transport
         self.flow = Flow(transport)
-        probe(transport)
         self._await(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def data_received(self, data: bytes) -> None:

@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from proxy.listener import ClientProtocol
+from proxy.probes import probe
 
 # The kernel lowers it to what it allows.
 _BACKLOG = 4096
@@ -77,6 +78,7 @@ class Server:
     async def serve(self, listener: socket.socket) -> None:
         """Until the last exchange has ended or was cut."""
         self.config.load()
+        probe(listener)  # what it accepts inherits that
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
             self._protocol,

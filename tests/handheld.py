@@ -33,9 +33,6 @@ class Wire(asyncio.Transport):
         self.reading = True
         self.aborted = False
 
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self.protocol = protocol
-
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
 
@@ -57,6 +54,7 @@ class Talk:
         self.wire = Wire()
         self.connection = Connection(self.clock)
         self.connection.connection_made(self.wire)
+        self._received = self.connection.data_received  # as uvloop does
         self.kept: list[bool] = []
         self.answer: Answer
 
@@ -75,7 +73,7 @@ class Talk:
     def say(self, data: bytes) -> None:
         """A read of the upstream; a second passes before it."""
         self.clock.now += 1
-        self.connection.data_received(data)
+        self._received(data)
 
     async def read(self) -> list[tuple[bytes, float]]:
         """The rest of the body, by its reads."""

@@ -1,4 +1,5 @@
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -82,6 +83,23 @@ def test_it_ends_when_nobody_is_there(succeeded: bool) -> None:
         async with serving(succeeded=succeeded) as one:
             client = await one.client()
             assert (await client.ask(get(b"/"))).body == b"ok"
+            await client.close()
+            one.server.stop()
+            await one.refuses()
+
+    play(main)
+
+
+def test_clients_are_probed_by_the_kernel() -> None:
+    async def main() -> None:
+        async with serving() as one:
+            client = await one.client()
+            await client.ask(get(b"/"))
+            (connection,) = cast(set[ClientProtocol], one.server.state.connections)
+            sock = connection.transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            if hasattr(socket, "TCP_KEEPIDLE"):
+                assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 120
             await client.close()
             one.server.stop()
             await one.refuses()
