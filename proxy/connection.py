@@ -118,7 +118,8 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
             self.keep = False
             if self._switched and not self._fault:
-                self._beyond += data[problem.args[0] :] if not self._beyond else data
+                first = isinstance(problem, httptools.HttpParserUpgrade) and not self._beyond
+                self._beyond += data[problem.args[0] :] if first else data
                 self.pause_reading()
                 return
             self._deliver(answer, at)
@@ -250,10 +251,15 @@ class Connection(asyncio.Protocol):
             self._framed = self._ended = True
 
     def _may_switch(self) -> bool:
+        """Whether it is to a protocol that was offered, and said as RFC 9110, 7.8, has it."""
         offered = self._answer.switches if self._answer is not None else b""
-        chosen = [value for name, value in self.headers if name.lower() == b"upgrade"]
+        fields = [(name.lower(), value.lower()) for name, value in self.headers]
+        options = [value for name, value in fields if name == b"connection"]
+        if b"upgrade" not in {one.strip() for one in b",".join(options).split(b",")}:
+            return False
+        chosen = [value for name, value in fields if name == b"upgrade"]
         known = {one.strip() for one in offered.lower().split(b",")}
-        return len(chosen) == 1 and chosen[0].strip().lower() in known - {b""}
+        return len(chosen) == 1 and chosen[0].strip() in known - {b""}
 
     def on_chunk_header(self) -> None:
         self._chunk_over = False

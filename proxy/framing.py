@@ -19,6 +19,11 @@ MAX_EVENT_BYTES = 1 << 20
 MAX_BODY_BYTES = 256 << 10
 EDGE_BYTES = 64 << 10
 
+# A read may have so many lines, and one more for so many bytes. A stream of tokens has fewer, even
+# where it keeps its connection alive; each would cost time, though there be nothing in it.
+_FEW_LINES = 1000
+_LINE_BYTES = 16
+
 # WHATWG HTML, 9.2.5: lines end with CRLF, LF or CR; a blank line ends an event.
 _EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
 _BOM = b"\xef\xbb\xbf"
@@ -48,6 +53,13 @@ class Framing(Protocol):
     def end(self) -> list[Payload]:
         """The answer ended cleanly: return what was still unfinished."""
         ...
+
+
+def is_flood(data: bytes) -> bool:
+    """Whether a read is made of line ends, as no stream of tokens is."""
+    if len(data) < _FEW_LINES:
+        return False
+    return data.count(b"\n") + data.count(b"\r") > _FEW_LINES + len(data) // _LINE_BYTES
 
 
 class Blocks:
@@ -144,6 +156,7 @@ class ServerSentEvents:
 
     def feed(self, data: bytes) -> list[Payload]:
         """Take one read; return the events that it completed."""
+        self.overflowed = self.overflowed or is_flood(data)
         if self.overflowed:
             return []
         found = [p for block in self._blocks.feed(data) if (p := payload(block)) is not None]
@@ -175,6 +188,7 @@ class JSONLines:
 
     def feed(self, data: bytes) -> list[Payload]:
         """Take one read; return the lines that it completed."""
+        self.overflowed = self.overflowed or is_flood(data)
         if self.overflowed:
             return []
         *lines, rest = data.split(b"\n")

@@ -10,7 +10,7 @@ import re
 
 import orjson
 
-from proxy.framing import MAX_EVENT_BYTES, Blocks, payload
+from proxy.framing import MAX_EVENT_BYTES, Blocks, is_flood, payload
 from proxy.jsontext import is_heavy
 
 _DECODER = json.JSONDecoder()
@@ -83,7 +83,7 @@ class Withdrawal:
 
     Whole reads without such an event pass as they are. Of a read that ends inside an event the
     unfinished part is held until the rest is there: a client can do nothing with it before. After
-    an event longer than `framing.MAX_EVENT_BYTES` everything passes, so that memory stays flat.
+    an event longer than `framing.MAX_EVENT_BYTES`, or a flood of lines, everything passes.
     """
 
     __slots__ = ("_blocks", "_over", "_withdrawn")
@@ -100,6 +100,9 @@ class Withdrawal:
         inside = self._withdrawn or self._blocks.pending
         if not inside and data.endswith(_ENDS) and not _EMPTY_CHOICES.search(data):
             return data
+        if is_flood(data):
+            self._over = True
+            return self._blocks.rest() + data
         kept: list[bytes] = []
         for block in self._blocks.feed(data):
             if block != b"\n":  # that is the rest of a CRLF whose CR already ended the last one

@@ -4,15 +4,18 @@ Pure; work is linear in the bytes, however they are cut; nothing raises.
 """
 
 import re
+from itertools import islice
 
 # An element longer than this is left out: parsing it would stall every stream of the process.
 MAX_ELEMENT_BYTES = 256 << 10
 # Brackets and texts in one read: more are no answer, and would stop every stream as well.
 _MAX_STEPS = 30_000
 
-# Outside of a text only brackets and quotes matter, inside only its end and escapes.
+# Outside of a text only brackets and quotes matter. What is inside of one is taken in one step and
+# never given back, as far as it is there.
 _STRUCTURE = re.compile(rb'[\[\]{}"]')
-_IN_TEXT = re.compile(rb'["\\]')
+_INSIDE = rb'(?:[^"\\]++|\\.)*+'
+_IN_TEXT = re.compile(_INSIDE, re.DOTALL)
 
 
 class Elements:
@@ -51,15 +54,15 @@ class Elements:
         return found
 
     def _text(self, data: bytes, at: int) -> int:
-        """Go to the end of a text, or of an escape in it; return where to go on."""
+        """Go to the end of a text, or of an escape that is cut in two; return where to go on."""
         if self._escaped:
             self._escaped = False
             return at + 1
-        match = _IN_TEXT.search(data, at)
-        if match is None:
-            return len(data)
-        self._quoted = self._escaped = match[0] == b"\\"
-        return match.end()
+        match = _IN_TEXT.match(data, at)
+        end = match.end() if match else at
+        self._quoted = data[end : end + 1] != b'"'
+        self._escaped = data[end : end + 1] == b"\\"
+        return end + 1
 
     def _structure(self, data: bytes, at: int, found: list[bytes]) -> int:
         """Go to the next bracket or quote; return where to go on."""
@@ -163,8 +166,10 @@ def edges(head: bytes, tail: bytes) -> bytes:
 
 
 _SCALAR = re.compile(rb'"(?:[^"\\]|\\.){0,512}"|null|true|false|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]')
+# A text that is cut off ends where the bytes do: else the search would begin again at each quote.
+_TOKEN = re.compile(rb'"%b\\?+(?:"|\Z)|[{}\[\]]' % _INSIDE, re.DOTALL)
 _MAX_VALUE_BYTES = 8192
+_MAX_VALUE_TOKENS = 500  # what is looked for has some dozens
 
 
 def _value(text: bytes, start: int) -> bytes | None:
@@ -174,7 +179,8 @@ def _value(text: bytes, start: int) -> bytes | None:
     if text[start : start + 1] != b"{":
         return None
     depth = 0
-    for token in _TOKEN.finditer(text, start, start + _MAX_VALUE_BYTES):
+    tokens = _TOKEN.finditer(text, start, start + _MAX_VALUE_BYTES)
+    for token in islice(tokens, _MAX_VALUE_TOKENS):
         if token[0] in b"{[":
             depth += 1
         elif token[0] in b"}]":

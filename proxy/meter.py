@@ -120,7 +120,7 @@ class Meter:
         self.finish: str | None = None
         self.error = False
         self._done = False
-        self._finished = 0
+        self._finished: set[int] = set()  # choices, by their index
         self._last_index = 0
 
         self._tokens_told = self._characters_told = 0
@@ -222,7 +222,8 @@ class Meter:
         if event.engine:
             self._counts.take_engine(event.engine, final)
         self.finish = event.finish or self.finish
-        self._finished += event.finished
+        if event.finished:  # of several in one payload the last one's index is known
+            self._finished.update(range(event.index - event.finished + 1, event.index + 1))
         self._done |= event.end
         self.error |= event.error
 
@@ -261,7 +262,10 @@ class Meter:
     @property
     def ended(self) -> bool:
         """The answer's logical end was seen: a terminal event, or every choice's finish reason."""
-        return self._done or self._reader.done or self._finished > self._last_index
+        if self._done or self._reader.done:
+            return True
+        wanted = max(self._last_index + 1, self._call.choices) if self.stream else 1
+        return len(self._finished) >= wanted
 
     @property
     def readable(self) -> bool:

@@ -125,7 +125,7 @@ class Reader:
         payloads: list[Payload] = []
         for start in range(0, len(plain), _PIECE_BYTES):
             payloads += framing.feed(plain[start : start + _PIECE_BYTES])
-            if len(payloads) > _MAX_PAYLOADS:
+            if framing.overflowed or len(payloads) > _MAX_PAYLOADS:
                 break
         return payloads
 

@@ -307,7 +307,7 @@ class Relay:
             if characters:
                 recognised(characters, at)
                 return
-            _look(meter, data, at)
+            _look(meter, meter.read, data, at)
             if meter.expects is not expected:
                 expected = meter.expects
                 way = expected and shortcut(expected, client, meter, clock, moved, stream.received)
@@ -321,7 +321,7 @@ class Relay:
             if withdrawal is not None:
                 write(withdrawal.end(), None)
             client.end()
-            meter.end(exchange.t_end)
+            _look(meter, meter.end, exchange.t_end)
         finally:
             client.on_full(None, None)
             hold.end()
@@ -339,9 +339,9 @@ def _json(face: Interface, body: bytes | None) -> dict[str, JSON]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _look(meter: Meter, data: bytes, at: float) -> None:
+def _look(meter: Meter, read: Callable[..., None], *what: bytes | float) -> None:
     try:
-        meter.read(data, at)
+        read(*what)
     except Exception as mistake:  # ours: the bytes are on their way all the same
         meter.give_up("malformed")
         say(f"{place(mistake)}, please report")

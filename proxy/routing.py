@@ -20,6 +20,9 @@ class Way(NamedTuple):
 
 
 _MOST_ESCAPES = 3  # one in the other
+# Of a path that has to be looked at: no server has longer ones, and to look takes time.
+_MOST_PATH_BYTES = 8 << 10
+_MOST_SEGMENTS = 500
 _SEPARATOR = re.compile(rb"[/\\]")
 _OVERLONG = ((b"\xc0\xae", b"."), (b"\xc0\xaf", b"/"), (b"\xc1\x9c", b"\\"))
 _UNSEEN = re.compile(rb"[\x00-\x20\x7f]+")
@@ -64,6 +67,8 @@ def _climbs(path: bytes) -> bool:
     """
     if b".." not in path and b"%" not in path:
         return False
+    if len(path) > _MOST_PATH_BYTES or path.count(b"/") > _MOST_SEGMENTS:
+        return True
     depth = 0
     for segment in path.split(b"/"):
         names = [name.partition(b";")[0] for name in _SEPARATOR.split(_undone(segment))]

@@ -283,6 +283,12 @@ def test_an_event_over_the_limit_passes_and_so_does_everything_behind_it() -> No
     assert b"".join(got) == b"".join(reads)
 
 
+def test_a_flood_of_lines_passes_and_so_does_everything_behind_it() -> None:
+    flood = b":\n\n" * 2000 + used(1, 2)
+    got = through([said("a"), b"da", flood, used(1, 2)])
+    assert got == [said("a"), b"", b"da" + flood, used(1, 2), b""]
+
+
 @pytest.mark.parametrize(
     "name", ["chat-vllm-usage", "chat-llamacpp-usage", "completions-vllm-usage"]
 )

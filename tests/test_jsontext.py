@@ -1,6 +1,7 @@
 """Elements of an array as they complete; known keys of a long object's ends."""
 
 import json
+import time
 from typing import Any
 
 import orjson
@@ -106,6 +107,35 @@ def test_ends_of_a_long_text_in_an_answer_add_no_keys(text: str, first: int, las
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_any_bytes_are_taken(head: bytes, tail: bytes) -> None:
     edges(head + b'"usage":' + tail, tail)
+
+
+KEYS = b"".join(b'"%b":{' % key for key in (b"usage", b"timings", b"stats", b"meta", b"error"))
+
+
+@pytest.mark.parametrize(
+    "inside", [b'"' + b'\\"' * 30_000, b'"a' * 30_000, b'{"a":' * 12_000, b"[" * 60_000]
+)
+def test_a_value_that_never_ends_costs_about_what_a_text_costs_that_has_none(
+    inside: bytes,
+) -> None:
+    def cost(text: bytes) -> float:
+        def once() -> float:
+            start = time.process_time()
+            assert edges(text, text) == b"{}"
+            return time.process_time() - start
+
+        return min(once() for _ in range(5))
+
+    plain = b"1" * (len(KEYS) + len(inside))
+    assert cost(KEYS + inside) < 100 * cost(plain)
+
+
+def test_texts_with_escapes_are_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.jsontext._MAX_STEPS", 50)
+    element = b'{"a":"%b","b":"\\\\"}' % (b'\\"{' * 1000)
+    cuts = range(0, len(element), 7)
+    assert feed(Elements(), b"[" + element + b"]") == [element]
+    assert feed(Elements(), b"[", *(element[at : at + 7] for at in cuts), b"]") == [element]
 
 
 def test_many_values_are_heavy_and_one_long_text_is_not() -> None:

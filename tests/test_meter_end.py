@@ -52,8 +52,22 @@ def test_an_answer_ends_with_its_last_choice() -> None:
     assert ended(*begin, end(0), DONE, asked=TWO)
 
 
-def test_a_server_that_gives_fewer_choices_than_asked_for_has_ended() -> None:
-    assert ended(said("a"), finished(), asked=TWO)
+def test_choices_that_were_asked_for_and_never_came_are_missing() -> None:
+    assert not ended(said("a"), finished(), asked=TWO)
+    assert ended(said("a"), finished(), DONE, asked=TWO)  # by a server that knows no `n`
+
+
+def test_a_choice_that_ends_twice_does_not_end_another() -> None:
+    other = sse(chunk({"content": "b"}, None, 1))
+    assert not ended(said("a"), finished(), other, finished(), asked=TWO)
+    assert not ended(other, finished(), finished(), asked=TWO)
+    assert ended(other, finished(), finished(), sse(chunk({}, "stop", 1)), asked=TWO)
+
+
+def test_choices_may_end_in_one_event() -> None:
+    choices = [{"index": n, "delta": {"content": "a"}, "finish_reason": "stop"} for n in (0, 1)]
+    assert ended(sse({"choices": choices}), asked=TWO)
+    assert not ended(sse({"choices": choices[:1]}), asked=TWO)
 
 
 def test_the_last_finish_reason_is_told() -> None:

@@ -6,7 +6,7 @@ import pytest
 from formats.recordings import recording
 from formats.test_table import path_of
 from playing import EVENTS, LINES, Played, Script, play
-from wire import DONE, line, sse
+from wire import DONE, chunk, line, said, sse
 
 
 def typed(payload: dict[str, Any], name: str = "") -> bytes:
@@ -148,6 +148,18 @@ def test_ollama_streams_lines_unless_asked_not_to() -> None:
     assert played.totals == ("usage", 3, 26, None, None)
     assert played.meter.engine["decode_tokens_per_second"] == pytest.approx(15)
     assert (played.meter.finish, played.meter.ended) == ("stop", True)
+
+
+@pytest.mark.parametrize("tiny", [1e-318, 1e-300, 1e-9, 0])
+def test_a_duration_of_nearly_nothing_gives_no_rate(tiny: float) -> None:
+    end = {"message": {"content": "ab"}, "done": True, "done_reason": "stop", "eval_count": 7}
+    end |= {"prompt_eval_count": 26, "eval_duration": tiny, "prompt_eval_duration": tiny}
+    played = play([(200, line(end | {"total_duration": 5e9}))], "/api/chat", {}, kind=LINES)
+    assert played.totals.output == 7
+    assert set(played.meter.engine) <= {"total_seconds", "decode_seconds", "prompt_seconds"}
+    metrics = {"queue_time_ms": 1, "mean_itl_ms": tiny}
+    played = play([(200, said("a") + sse(chunk({}, "stop", metrics=metrics)) + DONE)])
+    assert played.meter.engine == {"queue_seconds": 1e-3}
 
 
 def test_an_error_line_of_ollama() -> None:

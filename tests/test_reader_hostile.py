@@ -66,6 +66,13 @@ _loads = orjson.loads
 HOSTILE: dict[str, tuple[bytes, str, str]] = {
     "events": (b"data:{}\n\n" * 100_000, EVENTS, CHAT),
     "lines": (b"{}\n" * 300_000, LINES, "/api/chat"),
+    "blank": (b"\n\n" * 400_000, EVENTS, CHAT),
+    "blank, by CR": (b"\r\r" * 400_000, EVENTS, CHAT),
+    "comments": (b":\n\n" * 300_000, EVENTS, CHAT),
+    "ids": (b"id\n\n" * 200_000, EVENTS, CHAT),
+    "lines of one event": (b"x\n" * 500_000, EVENTS, CHAT),
+    "lines of data": (b"data:1\n" * 150_000, EVENTS, CHAT),
+    "blank lines": (b"\n" * 900_000, LINES, "/api/chat"),
     "elements": (b"[" + b"{}," * 300_000, JSON, GEMINI),
     "brackets": (b"[" * 900_000, JSON, GEMINI),
     "texts": (b"[" + b'"",' * 300_000, JSON, GEMINI),
@@ -121,6 +128,13 @@ def test_deep_json_is_no_answer_and_no_crash(depth: int) -> None:
         assert played.totals.output == 12
         body = play([(100, data)], kind=JSON)
         assert body.totals.output is None
+
+
+def test_a_stream_that_is_kept_alive_is_read() -> None:
+    for beat in (b":\n\n", b": ping\n\n", b"event: ping\ndata: {}\n\n", b"\n", b"\r\n"):
+        script = [*reads(beat * 3000, 1000), (90_000, ANSWER)]
+        assert play(script).totals.output == 12
+        assert play([(100, beat * 300 + ANSWER)]).totals.output == 12
 
 
 def test_large_event_that_is_one_text_is_read() -> None:

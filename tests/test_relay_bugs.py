@@ -43,20 +43,22 @@ def test_bug_of_ours_is_a_500_and_tells_nothing_of_the_content(
     assert "secret" not in said
 
 
+@pytest.mark.parametrize("where", ["read", "end"])
 def test_bug_of_the_meter_does_not_touch_the_stream(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def read(meter: Meter, data: bytes, at: float) -> None:
-        raise ValueError(data.decode())
+    def fail(meter: Meter, *what: object) -> None:
+        raise ValueError(f"Hi: {what}")
 
-    monkeypatch.setattr(Meter, "read", read)
+    monkeypatch.setattr(Meter, where, fail)
     stream = EVENTS + chunk(EVENT) + chunk(b"data: [DONE]\n\n") + chunk(b"")
 
     async def main() -> None:
         async with answering(stream) as upstream, proxying(upstream.port) as proxy:
             answer = await (await proxy.client()).ask(STREAM)
             assert (answer.body, answer.clean) == (EVENT + b"data: [DONE]\n\n", True)
-            assert (await proxy.records.end())["skipped"] == "malformed"
+            end = await proxy.records.end()
+            assert (end["skipped"], end.get("error")) == ("malformed", None)
 
     play(main)
     said = capsys.readouterr().err

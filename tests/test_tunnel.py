@@ -150,6 +150,9 @@ def test_what_comes_behind_an_offer_before_its_answer_is_http() -> None:
 @pytest.mark.parametrize(
     ("request_", "answer"),
     [
+        (ASK, SWITCH.replace(b"connection: upgrade\r\n", b"")),
+        (ASK, SWITCH.replace(b"connection: upgrade\r\n", b"") + b"early"),
+        (ASK, SWITCH.replace(b"connection: upgrade", b"connection: keep-alive") + b"early"),
         (ASK, SWITCH.replace(b"Upgrade: websocket\r\n", b"")),
         (ASK, SWITCH.replace(b"Upgrade: websocket\r\n", b"Upgrade: other\r\n")),
         (ASK, SWITCH.replace(b"\r\n\r\n", b"\r\nUpgrade: websocket\r\n\r\n")),

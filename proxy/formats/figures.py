@@ -36,12 +36,17 @@ def figures(source: JSON, names: Names) -> dict[str, float] | None:
     found: dict[str, float] = {}
     for theirs, (ours, factor) in names.items():
         value = number(source.get(theirs))
-        if value is None or (not value and ours not in _CAN_BE_ZERO):
+        if value is None or (not value * factor and ours not in _CAN_BE_ZERO):
             continue
         if ours.endswith("per_second") and value >= _MOST_PER_SECOND:
             continue
         found[ours] = value * factor
     return found if any(found.values()) else None
+
+
+def _rate(amount: float, seconds: float) -> float | None:
+    """Their quotient, unless no machine is that fast."""
+    return amount / seconds if amount < _MOST_PER_SECOND * seconds else None
 
 
 # llama.cpp, tools/server: result_timings. Its prompt_n leaves the cached tokens out.
@@ -119,8 +124,8 @@ _VLLM: Names = {
 def _vllm(source: JSON) -> dict[str, float] | None:
     found = figures(source, _VLLM)
     gap = number(mapping(source).get("mean_itl_ms"))
-    if found and gap:
-        found["decode_tokens_per_second"] = 1e3 / gap
+    if found and gap and (rate := _rate(1e3, gap)):
+        found["decode_tokens_per_second"] = rate
     return found
 
 
@@ -176,12 +181,12 @@ def durations(source: dict[str, JSON]) -> dict[str, float] | None:
     if found is None:
         return None
     output = number(source.get("eval_count"))
-    if output and "decode_seconds" in found:
-        found["decode_tokens_per_second"] = output / found["decode_seconds"]
+    if output and (rate := _rate(output, found.get("decode_seconds", 0.0))):
+        found["decode_tokens_per_second"] = rate
     prompt = number(source.get("prompt_eval_count")) or 0
     uncached = prompt - (number(source.get("prompt_eval_cached_count")) or 0)
-    if uncached > 0 and "prompt_seconds" in found:
-        found["prefill_tokens_per_second"] = uncached / found["prompt_seconds"]
+    if uncached > 0 and (rate := _rate(uncached, found.get("prompt_seconds", 0.0))):
+        found["prefill_tokens_per_second"] = rate
     return found
 
 
