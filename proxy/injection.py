@@ -14,6 +14,7 @@ from proxy.framing import MAX_EVENT_BYTES, Blocks, is_flood, payload
 from proxy.jsontext import is_heavy
 
 _DECODER = json.JSONDecoder()
+_MAX_KEYS = 1000  # of an object; to go through more would hold all streams up
 _SPACE = re.compile(r"[ \t\n\r]*")
 _ASKED = '{"include_usage":true}'
 
@@ -61,7 +62,7 @@ def _place(source: str, key: str) -> tuple[int, int, str]:
     if source[after : after + 1] == "}":
         return after, after, f'"{key}":'
     found = None
-    while True:
+    for _ in range(_MAX_KEYS):
         name, at = _DECODER.raw_decode(source, skip(at + 1))
         start = skip(skip(at) + 1)
         _, at = _DECODER.raw_decode(source, start)
@@ -70,6 +71,7 @@ def _place(source: str, key: str) -> tuple[int, int, str]:
         at = skip(at)
         if source[at : at + 1] != ",":
             return found or (at, at, f',"{key}":')
+    raise ValueError("too many keys")
 
 
 # In JSON that is written over several lines of data, the next line's beginning may stand between.

@@ -9,6 +9,7 @@ hole, tells the characters of that string and nothing else.
 
 import re
 from collections.abc import Callable
+from itertools import islice
 
 from orjson import JSONDecodeError, loads
 
@@ -20,6 +21,9 @@ _TEXT = re.compile(
     rb'\s*:\s*"(?=[^"\\]+")'
 )
 _ENDS = (b"}\n\n", b"}\n")
+# What is like those before is short, and has its text in one of the first places.
+_MAX_BYTES = 4 << 10
+_MAX_PLACES = 4
 
 
 class Template:
@@ -54,9 +58,9 @@ def learn(data: bytes, events: Callable[[bytes], list[Event]]) -> Template | Non
     Args:
         events: all that a read of its own holds; raises nothing.
     """
-    if not data.endswith(_ENDS):
+    if len(data) > _MAX_BYTES or not data.endswith(_ENDS):
         return None
-    for match in _TEXT.finditer(data):
+    for match in islice(_TEXT.finditer(data), _MAX_PLACES):
         prefix, suffix = data[: match.end()], data[data.index(b'"', match.end()) :]
         one, two = events(prefix + b"a" + suffix), events(prefix + b"bcd" + suffix)
         for hidden in (False, True):

@@ -300,6 +300,15 @@ def test_recorded_usage_events_are_taken_out(name: str) -> None:
     assert b"".join(through([body])) == b"\n\n".join(kept)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b'{%b,"stream_options":{}}', b'{"stream_options":{%b}}', b'{"stream_options":{},%b}'],
+)
+def test_body_of_very_many_keys_is_left_alone(body: bytes) -> None:
+    assert ask_usage(body % b",".join(b'"%d":1' % n for n in range(5000))) is None
+    assert ask_usage(body % b'"n":1') is not None
+
+
 def test_very_long_body_that_has_options_already_is_left_alone() -> None:
     """What is added at the end needs no reading, whatever the length."""
     long = b'{"messages":"' + b"x" * (5 << 20) + b'"%b}'

@@ -81,6 +81,19 @@ def test_what_tells_more_than_a_text_is_never_a_template(data: bytes) -> None:
     assert learn(data, events) is None
 
 
+@pytest.mark.parametrize("texts", [2, 50, 2000])
+def test_an_event_of_many_texts_is_parsed_a_few_times_at_most(texts: int) -> None:
+    asked: list[bytes] = []
+
+    def asking(data: bytes) -> list[Event]:
+        asked.append(data)
+        return events(data)
+
+    choices = [{"index": n, "delta": {"content": "a"}} for n in range(texts)]
+    assert learn(b"data: " + orjson.dumps({"choices": choices}) + b"\n\n", asking) is None
+    assert len(asked) <= 8
+
+
 def test_reasoning_is_told_from_visible_output() -> None:
     data = read("x").replace(b'"content"', b'"reasoning_content"')
     assert learned(data).hidden
