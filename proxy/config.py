@@ -16,6 +16,7 @@ from proxy.dials import NO_DIALS, DialTable
 from proxy.layers import Layer, laid
 from proxy.objectives import NO_OBJECTIVES, ObjectiveTable
 from proxy.origin import TRACEPARENT, Secret, task_source, user_source
+from proxy.roofline import WAYS
 from proxy.scouting import Scouting
 from proxy.settings import (
     Setting,
@@ -254,7 +255,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
 
 
 def _dials(layers: Sequence[Layer], of_file: tables.Tables, upstreams: Sequence[str]) -> DialTable:
-    everywhere = laid(dials.WAYS, *(_only(dials.FIELDS, layer) for layer in layers))
+    everywhere = laid(WAYS, *(_only(dials.FIELDS, layer) for layer in layers))
     table = DialTable(everywhere, of_file.dials, of_file.model_dials)
     table.check(upstreams)
     return table

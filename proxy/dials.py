@@ -1,90 +1,20 @@
-"""The dials that a speed is quoted with: hardware, precision, engine; and the ceiling they set.
-
-To decode a token for one user, all weights that are active are read from memory once, so that
-
-    ceiling = devices * memory bandwidth / bytes per token        tokens per second
-
-is the most that user can get (https://www.databricks.com/blog/llm-inference-performance-engineering-best-practices
-calls the share of it that is reached model bandwidth utilisation). The cache of the context is read
-on top of that; speculation gets more than one token out of a reading.
-"""
+"""The dials that a speed is quoted with: hardware, precision, engine; and the ceiling they set."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from proxy.devices import device
 from proxy.labels import clean
 from proxy.layers import Layer, laid
-from proxy.quantities import bandwidth, count
+from proxy.roofline import WAYS, Roofline
 from proxy.settings import SettingError, from_file, setting, settings_of
-from proxy.weights import Weights, weights
-
-
-class Memory(NamedTuple):
-    """Bytes per second of one device, and its name where it is a known one."""
-
-    bandwidth: int
-    device: str | None = None
-
-
-def memory(text: str) -> Memory:
-    """Of a bandwidth such as `150GB/s` or a known device. Raises ValueError, one line."""
-    per_second = bandwidth(text)
-    if per_second is None:
-        found = device(text)
-        return Memory(found.bandwidth, found.name)
-    if not per_second:
-        raise ValueError("a memory that is read at 0 B/s has no ceiling: give one such as 150GB/s")
-    return Memory(per_second)
-
-
-def parameters(text: str) -> float:
-    """A number of parameters such as `7e9` or `7B`. Raises ValueError, one line."""
-    number = count(text)
-    if not number or number < 0:
-        raise ValueError(f"{text!r} will not do: give a number such as 7e9 or 7B")
-    return number
 
 
 @dataclass(frozen=True)
-class Dials:
+class Dials(Roofline):
     """With what a model runs; None is unknown. The fields are settings."""
 
-    memory_bandwidth: Memory | None = setting(
-        None,
-        unit="BYTES/S",
-        shown="unknown",
-        parse=memory,
-        help="memory bandwidth of one device, such as 150GB/s, or the name of a known one, such as "
-        "H200: with the next settings the ceiling of the decode rate",
-    )
-    devices: int = setting(1, least=1, help="devices that hold the model together")
-    bytes_per_token: int | None = setting(
-        None,
-        unit="bytes",
-        least=1,
-        shown="unknown",
-        help="what is read from memory for each token: the weights that are active",
-    )
-    weights: Weights | None = setting(
-        None,
-        unit="path",
-        shown="unknown",
-        parse=weights,
-        help="the same, from the model's files: a GGUF or safetensors file, index or directory",
-    )
-    active_parameters: float | None = setting(
-        None,
-        unit="number",
-        shown="unknown",
-        parse=parameters,
-        help="the same, from the number of active parameters, such as 7B, and bits-per-weight",
-    )
-    bits_per_weight: float | None = setting(
-        None, least=0.1, most=64, shown="unknown", help="bits that each of them takes, such as 4.5"
-    )
     precision: str | None = setting(
         None, shown="unknown", help="label of tokometer_model_info, such as Q4_K_M"
     )
@@ -94,30 +24,6 @@ class Dials:
     engine: str | None = setting(
         None, shown="unknown", help="label of tokometer_model_info, such as vLLM 0.32"
     )
-
-    @property
-    def per_token(self) -> float | None:
-        """Bytes that are read for each token."""
-        if self.bytes_per_token is not None:
-            return self.bytes_per_token
-        if self.weights is not None:
-            return self.weights.bytes_per_token
-        if self.active_parameters is not None and self.bits_per_weight is not None:
-            return self.active_parameters * self.bits_per_weight / 8
-        return None
-
-    @property
-    def bandwidth(self) -> float | None:
-        """Of all devices together, bytes per second."""
-        memory = self.memory_bandwidth
-        return None if memory is None else self.devices * memory.bandwidth
-
-    @property
-    def ceiling(self) -> float | None:
-        """The most that one user can get, tokens per second."""
-        if self.bandwidth is None or self.per_token is None:
-            return None
-        return self.bandwidth / self.per_token
 
     @property
     def info(self) -> tuple[str, str, str] | None:
@@ -135,7 +41,9 @@ class Dials:
 
 SETTINGS = settings_of(Dials)
 FIELDS = frozenset(one.name for one in fields(Dials))
-WAYS = (("bytes_per_token",), ("weights",), ("active_parameters", "bits_per_weight"))
+Place = tuple[str, str]  # upstream and model; without a model, all of them
+EVERYWHERE: Place = ("", "")
+_BOUNDS = frozenset(one.name for one in fields(Roofline))
 
 
 @dataclass(frozen=True)
@@ -162,18 +70,57 @@ class DialTable:
                     f"upstreams.{upstream}: give it a url and a prefix"
                     + (", or pass --upstream" if upstream == "default" else "")
                 )
-        for upstream, model in [*((name, "") for name in upstreams), *self.models]:
+        for place in [*((name, "") for name in upstreams), *self.models]:
             try:
-                self.of(upstream, model)
+                self.of(*place)
             except SettingError as error:
-                of = f"upstreams.{upstream}" + f'.models."{model}"' * bool(model)
-                raise SettingError(f"{of}: {error}") from None
+                raise SettingError(f"{_named(*place)}{error}") from None
+        for place, begun in self._begun():
+            if begun.half is not None:
+                raise SettingError(f"{_named(*place)}{begun.missing()}")
 
     def notes(self) -> Iterator[str]:
-        """What is to be known of figures that were read from files."""
+        """What is to be known of figures that were read from files, and of ceilings only begun."""
         for layer in (self.everywhere, *self.upstreams.values(), *self.models.values()):
             if (found := layer.get("weights")) is not None and found.note:
                 yield f"weights: {found.note}"
+        alike: dict[str | None, list[Place]] = {}
+        for place, begun in self._begun():
+            alike.setdefault(begun.missing(), []).append(place)
+        for missing, (first, *others) in alike.items():
+            yield f"{_named(*first)}{missing}" + f" (and {len(others)} more)" * bool(others)
+
+    def _begun(self) -> Iterator[tuple[Place, Dials]]:
+        """Where something is said of a ceiling, and neither there nor further in there is one.
+
+        What is said for many can be meant for those few that say the rest.
+        """
+        places = (*self.models, *((upstream, "") for upstream in self.upstreams), EVERYWHERE)
+        told: list[Place] = []
+        for place in places:
+            inside = [one for one in places if _holds(place, one)]
+            is_said = any(self._layer(place).get(bound) is not None for bound in _BOUNDS)
+            if is_said and not any(one in told or self.of(*one).ceiling for one in inside):
+                told.append(place)
+                yield place, self.of(*place)
+
+    def _layer(self, place: Place) -> Layer:
+        upstream, model = place
+        if model:
+            return self.models[place]
+        return self.upstreams[upstream] if upstream else self.everywhere
+
+
+def _holds(outer: Place, inner: Place) -> bool:
+    """Whether what is said at `outer` is said of `inner`, too."""
+    return outer == EVERYWHERE or outer in (inner, (inner[0], ""))
+
+
+def _named(upstream: str, model: str) -> str:
+    """A place as errors begin with it."""
+    if not upstream:
+        return ""
+    return f"upstreams.{upstream}" + f'.models."{model}"' * bool(model) + ": "
 
 
 NO_DIALS = DialTable()

@@ -8,8 +8,9 @@ What counts, for each objective that is set:
 - `duration`: each completed exchange, and as missed each that its client left after a longer time.
 - `all`: completed exchanges, met if they missed nothing that could be measured. Failures of the
   server (5xx, 429, unreachable, timeout, truncated, an error in mid-answer, cut by the proxy) are
-  not met. Other 4xx are the client's own and count nowhere; nor does a client that left while
-  nothing was missed. Where only `ttft` and `tpot` are set, what is no stream does not count.
+  not met. Other 4xx are the client's own, a request that broke off or stalled among them, and
+  count nowhere; nor does a client that left while nothing was missed. Where only `ttft` and
+  `tpot` are set, what is no stream does not count.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,6 @@ from proxy.settings import SettingError, from_file, setting, settings_of
 
 ALL = "all"
 _TOO_MANY_REQUESTS = 429
-_SERVER_ERRORS = 500
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,14 @@ def verdicts(
     elif outcome == "client_closed":
         if not all(found.values()):
             found[ALL] = False
-    elif outcome != "rejected" or _is_servers(record.get("code", 0)):
+    elif not _is_clients(record.get("code") or 0):
         found[ALL] = False
     return found
 
 
-def _is_servers(code: int) -> bool:
-    """Whether a rejection is the server's doing: an error of its own, or no room."""
-    return code >= _SERVER_ERRORS or code == _TOO_MANY_REQUESTS
+def _is_clients(code: int) -> bool:
+    """Whether a failure is the client's own doing; having no room for it is the server's."""
+    return 400 <= code < 500 and code != _TOO_MANY_REQUESTS
 
 
 def _single(

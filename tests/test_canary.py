@@ -258,6 +258,40 @@ def test_a_key_is_shown_to_the_list_and_to_the_model(
     )
 
 
+def test_a_server_that_knows_no_interface_gets_all_requests_each_time_and_each_has_the_key(
+    server: Server,
+) -> None:
+    perch = Perch(server, key=Key("k"))
+    for _ in range(2):
+        server.asked.clear()
+        server.headers.clear()
+        assert not perch.sing()["success"]
+        assert len(server.headers) == 7 + 6
+        assert [path for path, _ in server.posts] == [
+            *["/v1/chat/completions"] * 3,
+            "/api/chat",
+            "/v1/messages",
+            "/v1/completions",
+        ]
+        for headers in server.headers:
+            shown = headers.get("authorization") or "Bearer " + headers["x-api-key"]
+            assert shown == "Bearer k"
+            assert ("anthropic-version" in headers) == ("x-api-key" in headers)
+            assert headers.keys() - {"authorization", "x-api-key", "anthropic-version"} <= {
+                *("host", "user-agent", "accept-encoding", "content-type", "content-length")
+            }
+
+
+def test_with_a_model_and_an_interface_nothing_but_the_prompt_is_sent(server: Server) -> None:
+    server.knows("/v1/chat/completions", CHAT)
+    perch = Perch(server, canary_model="m")
+    perch.sing()
+    server.asked.clear()
+    server.headers.clear()
+    perch.sing()
+    assert len(server.headers) == len(server.posts) == 1
+
+
 def test_an_engine_that_is_known_is_asked_no_more_than_it_must(server: Server) -> None:
     server.knows("/v1/models", LLAMACPP)
     server.knows("/props", PROPS)

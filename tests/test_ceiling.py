@@ -23,7 +23,7 @@ def refused(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
     return err.removeprefix("tokometer: ").strip()
 
 
-SMALL = ("--bandwidth", "150GB/s", "--size", "3.3GB")
+SMALL = ("--memory-bandwidth", "150GB/s", "--bytes-per-token", "3.3GB")
 
 
 def test_the_arithmetic_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,14 +42,16 @@ def test_the_arithmetic_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_small_speeds_have_a_decimal(
     capsys: pytest.CaptureFixture[str], size: str, expected: str
 ) -> None:
-    assert f" {expected} tokens/s for" in told(capsys, "--bandwidth", "100GB/s", "--size", size)
+    assert f" {expected} tokens/s for" in told(
+        capsys, "--memory-bandwidth", "100GB/s", "--bytes-per-token", size
+    )
 
 
 def test_without_a_bandwidth_a_time_per_token_tells_what_is_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert told(
-        capsys, "--parameters", "7B", "--bits", "16", "--measured", "14ms"
+        capsys, "--active-parameters", "7B", "--bits-per-weight", "16", "--measured", "14ms"
     ).splitlines() == [
         "read per token  14 GB",
         "measured        71.4 tokens/s: 1 TB/s are read",
@@ -57,7 +59,7 @@ def test_without_a_bandwidth_a_time_per_token_tells_what_is_read(
 
 
 def test_a_known_device_is_told_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
-    out = told(capsys, "--device", "h200", "--devices", "2", "--size", "96GB")
+    out = told(capsys, "--memory-bandwidth", "h200", "--devices", "2", "--bytes-per-token", "96GB")
     assert "2 x 4.8 TB/s (H200: nvidia.com/en-us/data-center/h200)" in out
     assert "100 tokens/s for one user (9.6 TB/s / 96 GB = 100)" in out
 
@@ -67,7 +69,7 @@ def test_of_a_mixture_of_experts_it_is_told_what_is_read(
 ) -> None:
     tensors = {"blk.0.ffn_up_exps.weight": 320_000}
     path = of_gguf(tmp_path / "m.gguf", tensors, expert_count=8, expert_used_count=2)
-    out = told(capsys, "--bandwidth", "1GB/s", "--weights", str(path))
+    out = told(capsys, "--memory-bandwidth", "1GB/s", "--weights", str(path))
     assert "80 kB of 320 kB (2 of 8 experts are used)" in out
 
 
@@ -98,25 +100,58 @@ def test_a_log_that_cannot_be_used_is_named(
     )
 
 
+BANDWIDTH = "--memory-bandwidth, such as 150GB/s or H200"
+SIZE = (
+    "what is read for each token, as --bytes-per-token, --weights, or --active-parameters and "
+    "--bits-per-weight"
+)
+PAIR = "--bits-per-weight beside --active-parameters"
+
+
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "give"),
     [
-        ((), "no ceiling without a bandwidth and a size: give --bandwidth or --device, and "),
-        (("--size", "3GB"), "no ceiling without a bandwidth"),
-        (("--bandwidth", "3GB/s", "--parameters", "7B"), "no ceiling without a bandwidth"),
-        ((*SMALL, "--parameters", "7B"), "size and parameters say the same thing: leave one"),
-        ((*SMALL, "--device", "H200"), "bandwidth and device say the same thing: leave one of"),
-        (("--device", "H100"), "flag --device: 'H100' is more than one device: give H100 SXM or"),
-        (("--bandwidth", "H200"), "flag --bandwidth: 'H200' will not do: give a bandwidth such"),
-        (("--weights", "/nowhere"), "flag --weights: cannot read /nowhere (No such file"),
-        ((*SMALL, "--measured", "0"), "flag --measured: '0' will not do: give tokens per second"),
+        ((), f"{BANDWIDTH}; and {SIZE}"),
+        (("--devices", "2"), f"{BANDWIDTH}; and {SIZE}"),
+        (("--measured", "9"), f"{BANDWIDTH}; and {SIZE}"),
+        (("--bytes-per-token", "3GB"), BANDWIDTH),
+        (("--bytes-per-token", "3GB", "--measured", "9", "--log", "x"), BANDWIDTH),
+        (("--bytes-per-token", "3GB", "--measured", "9", "--devices", "2"), BANDWIDTH),
+        (("--active-parameters", "7B", "--bits-per-weight", "8"), BANDWIDTH),
+        (("--active-parameters", "7B"), f"{BANDWIDTH}; and {PAIR}"),
+        (("--memory-bandwidth", "H200"), SIZE),
+        (("--memory-bandwidth", "H200", "--measured", "9"), SIZE),
+        (("--memory-bandwidth", "H200", "--active-parameters", "7B"), PAIR),
         (
-            ("--size", "3GB", "--measured", "9", "--log", "x"),
-            "no ceiling to compare a log with: give --bandwidth or --device",
+            ("--memory-bandwidth", "H200", "--bits-per-weight", "8"),
+            "--active-parameters beside --bits-per-weight",
         ),
     ],
 )
-def test_what_is_missing_or_contradicts_itself_is_told(
+def test_what_is_missing_is_told(
+    capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], give: str
+) -> None:
+    assert refused(capsys, *flags) == f"no ceiling yet: give {give}"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            (*SMALL, "--active-parameters", "7B"),
+            "bytes_per_token and active_parameters say the same thing: leave one",
+        ),
+        (
+            ("--memory-bandwidth", "H100"),
+            "flag --memory-bandwidth: 'H100' is more than one device: give H100 SXM or",
+        ),
+        (("--weights", "/nowhere"), "flag --weights: cannot read /nowhere (No such file"),
+        ((*SMALL, "--measured", "0"), "flag --measured: '0' will not do: give tokens per second"),
+        ((*SMALL, "--model", "m"), "model is of request logs: give one with --log, or leave"),
+        (("--bandwidth", "1GB/s"), "flag --bandwidth: no such setting: did you mean --memory-b"),
+    ],
+)
+def test_what_will_not_do_is_told(
     capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], said: str
 ) -> None:
     assert refused(capsys, *flags).startswith(said)

@@ -109,8 +109,11 @@ def test_what_a_models_files_do_not_tell_is_said_before_serving(
 ) -> None:
     path = of_gguf(tmp_path / "m.gguf", {"blk.0.ffn_up_exps.weight": 320})
     monkeypatch.setattr("proxy.supervisor.serve", lambda config: 0)
-    code, _, err = said(capsys, "serve", "--upstream", "http://h:1", "--weights", str(path))
+    flags = ("--upstream", "http://h:1", "--weights", str(path))
+    code, _, err = said(capsys, "serve", *flags)
     assert code == 0
     assert err == (
         "tokometer: weights: how many experts are used is not told: all of it is taken\n"
+        "tokometer: no ceiling yet: give memory_bandwidth, such as 150GB/s or H200\n"
     )
+    assert said(capsys, "serve", *flags, "--memory-bandwidth", "H200")[2].count("\n") == 1

@@ -6,8 +6,9 @@ import pytest
 from test_weights import of_gguf
 
 from proxy.config import load
-from proxy.dials import Dials, Memory
+from proxy.dials import Dials
 from proxy.objectives import Objectives
+from proxy.roofline import Memory
 from proxy.settings import SettingError
 
 URL: dict[str, object] = {"upstream": "http://127.0.0.1:8000"}
@@ -60,10 +61,9 @@ def test_an_upstreams_table_overrides_them_and_a_models_overrides_that(file: Pat
 
 def test_a_size_from_a_flag_takes_back_another_kind_of_size_from_the_file(file: Path) -> None:
     file.write_text('bytes_per_token = "2GB"')
-    config = load(
-        URL | {"config": str(file), "active_parameters": "7B"}, {"TOKOMETER_DEVICES": "3"}
-    )
-    assert config.dials.of("default", "m") == Dials(active_parameters=7e9, devices=3)
+    flags = {"config": str(file), "active_parameters": "7B", "bits_per_weight": "4"}
+    found = load(URL | flags, {"TOKOMETER_DEVICES": "3"}).dials.of("default", "m")
+    assert found == Dials(active_parameters=7e9, bits_per_weight=4, devices=3)
 
 
 def test_the_upstream_of_the_flag_has_a_table_without_an_address(file: Path) -> None:
@@ -98,6 +98,11 @@ def test_the_files_of_a_model_are_read_when_settings_are(file: Path, tmp_path: P
         (
             FAST + 'models.m = {bits_per_weight = 4, bytes_per_token = "1GB"}',
             'upstreams.fast.models."m": bytes_per_token and bits_per_weight say the same thing',
+        ),
+        (
+            FAST + 'models.m.active_parameters = "7B"',
+            'upstreams.fast.models."m": no ceiling yet: give memory_bandwidth, such as 150GB/s or '
+            "H200; and bits_per_weight beside active_parameters",
         ),
         ('[upstreams.slow]\nprecision = "Q4"', "upstreams.slow in FILE: give it url = "),
         ("[objectives]\nttfb = 1", "objectives.ttfb in FILE: no such setting: did you mean ttft?"),

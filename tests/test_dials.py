@@ -1,78 +1,13 @@
 from pathlib import Path
 
 import pytest
-from test_weights import of_gguf
 
-from proxy.dials import SETTINGS, Dials, DialTable, Memory, memory, of_models, parameters
-from proxy.settings import SettingError, from_file
+from proxy.dials import Dials, DialTable, of_models
+from proxy.roofline import Memory
+from proxy.settings import SettingError
 from proxy.weights import Weights
 
 GB = 10**9
-TABLE = [
-    (2.5, [40, 80, 160, 320]),
-    (5, [20, 40, 80, 160]),
-    (2, [50, 100, 200, 400]),
-    (17, [5.9, 11.8, 23.5, 47]),
-    (43, [2.3, 4.7, 9.3, 19]),
-]
-
-
-def ceiling(bandwidth: float, size: float, devices: int = 1) -> float:
-    dials = Dials(
-        memory_bandwidth=Memory(round(bandwidth * GB)),
-        bytes_per_token=round(size * GB),
-        devices=devices,
-    )
-    assert dials.ceiling is not None
-    return dials.ceiling
-
-
-@pytest.mark.parametrize(("size", "expected"), TABLE)
-def test_a_published_table_of_sizes_and_bandwidths(size: float, expected: list[float]) -> None:
-    found = [ceiling(bandwidth, size) for bandwidth in (100, 200, 400, 800)]
-    assert found == pytest.approx(expected, rel=0.025)
-
-
-def test_a_published_measurement_reaches_90_of_100_of_its_ceiling() -> None:
-    assert ceiling(150, 3.3) == pytest.approx(45, abs=0.5)
-    assert 40.9 / ceiling(150, 3.3) == pytest.approx(0.9, abs=0.005)
-
-
-def test_7b_parameters_of_16_bits_in_14_ms_are_a_terabyte_a_second() -> None:
-    dials = Dials(active_parameters=7e9, bits_per_weight=16)
-    assert dials.per_token is not None
-    assert dials.per_token / 0.014 == pytest.approx(1e12)
-
-
-def test_a_smaller_file_is_faster_and_reaches_less_of_the_bandwidth() -> None:
-    sizes, rates = (14.96, 7.95, 4.58, 2.95), (29.2, 50.9, 71.9, 79.9)
-    read = [size * 2**30 * rate / GB for size, rate in zip(sizes, rates, strict=True)]
-    assert read == sorted(read, reverse=True)
-    assert read[-1] / read[0] == pytest.approx(0.54, abs=0.005)
-
-
-def test_devices_add_their_bandwidths() -> None:
-    assert ceiling(150, 3, devices=4) == pytest.approx(200)
-
-
-@pytest.mark.parametrize(
-    "dials",
-    [
-        Dials(),
-        Dials(memory_bandwidth=Memory(GB)),
-        Dials(bytes_per_token=GB),
-        Dials(memory_bandwidth=Memory(GB), active_parameters=7e9),
-        Dials(memory_bandwidth=Memory(GB), bits_per_weight=4.0),
-    ],
-)
-def test_without_bandwidth_and_size_there_is_no_ceiling(dials: Dials) -> None:
-    assert dials.ceiling is None
-
-
-def test_a_file_tells_the_size(tmp_path: Path) -> None:
-    path = of_gguf(tmp_path / "m.gguf", {"a": 3200})
-    given = from_file(SETTINGS, {"weights": str(path), "memory_bandwidth": "6400 B/s"}, tmp_path)
-    assert Dials(**given).ceiling == 2
 
 
 def test_labels_are_those_that_are_given() -> None:
@@ -86,22 +21,6 @@ def test_a_known_device_is_the_hardware_where_nothing_else_is_said() -> None:
     assert Dials(memory_bandwidth=known).info == ("", "H100 SXM", "")
     assert Dials(memory_bandwidth=known, devices=8).info == ("", "8 x H100 SXM", "")
     assert Dials(memory_bandwidth=known, hardware="DGX").info == ("", "DGX", "")
-
-
-def test_a_bandwidth_is_a_number_or_a_known_device() -> None:
-    assert memory("150GB/s") == Memory(150 * GB)
-    assert memory("h200") == Memory(4800 * GB, "H200")
-    with pytest.raises(ValueError, match="'150' is no device that is known here"):
-        memory("150")
-    with pytest.raises(ValueError, match="0 B/s has no ceiling"):
-        memory("0GB/s")
-
-
-def test_parameters_are_a_positive_number() -> None:
-    assert parameters("7B") == 7e9
-    for text in ("0", "-7e9", "many"):
-        with pytest.raises(ValueError, match="give a number such as 7e9 or 7B"):
-            parameters(text)
 
 
 # --- by upstream and model ----------------------------------------------------------------------
@@ -151,5 +70,70 @@ def test_a_table_for_no_upstream_is_an_error() -> None:
 
 def test_what_files_do_not_tell_is_noted() -> None:
     told, untold = Weights(5, 5, ""), Weights(5, 5, "all of it is taken")
-    table = DialTable({"weights": told}, {"a": {"weights": untold}}, {("a", "m"): {"devices": 2}})
+    table = DialTable(H200 | {"weights": told}, {"a": {"weights": untold}})
     assert list(table.notes()) == ["weights: all of it is taken"]
+
+
+H200 = {"memory_bandwidth": Memory(4800 * GB, "H200")}
+SIZE = "what is read for each token, as bytes_per_token, weights, or active_parameters and bits_per"
+
+
+def test_a_ceiling_that_is_only_begun_is_noted_where_it_was() -> None:
+    for table, where in (
+        (DialTable(H200), ""),
+        (DialTable(H200, {"up": {"engine": "e"}}, {("up", "m"): {"precision": "p"}}), ""),
+        (DialTable({}, {"up": H200}), "upstreams.up: "),
+        (DialTable({}, {"up": H200, "other": {"bytes_per_token": 5}}), "upstreams.up: "),
+        (DialTable({}, {}, {("up", "m"): H200}), 'upstreams.up.models."m": '),
+    ):
+        table.check(["up", "other"])
+        note, *_ = table.notes()
+        assert note.startswith(f"{where}no ceiling yet: give {SIZE}")
+
+
+def test_what_is_said_for_all_can_be_meant_for_one() -> None:
+    one = {"bytes_per_token": 5}
+    for table in (
+        DialTable(H200, {}, {("up", "m"): one}),
+        DialTable(H200, {"up": one, "other": {}}),
+        DialTable({"bits_per_weight": 8.0, **H200}, {}, {("up", "m"): {"active_parameters": 7e9}}),
+        DialTable({"bits_per_weight": 8.0, **H200}, {"up": one}),
+        DialTable({"memory_bandwidth": None, "precision": "p"}, {"up": {"bytes_per_token": None}}),
+    ):
+        table.check(["up", "other"])
+        assert list(table.notes()) == []
+
+
+def test_many_models_that_lack_the_same_are_one_note() -> None:
+    table = DialTable({}, {}, {("up", name): {"bytes_per_token": 5} for name in "mnop"})
+    assert list(table.notes()) == [
+        'upstreams.up.models."m": no ceiling yet: give memory_bandwidth, such as 150GB/s or H200 '
+        "(and 3 more)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "error"),
+    [
+        (
+            DialTable({"active_parameters": 7e9}),
+            "no ceiling yet: give memory_bandwidth, such as 150GB/s or H200; and bits_per_weight "
+            "beside active_parameters",
+        ),
+        (
+            DialTable(H200, {"up": {"bits_per_weight": 4.0}}),
+            "upstreams.up: no ceiling yet: give active_parameters beside bits_per_weight",
+        ),
+        (
+            DialTable(
+                {**H200, "bytes_per_token": 5}, {}, {("up", "m"): {"active_parameters": 7e9}}
+            ),
+            'upstreams.up.models."m": no ceiling yet: give bits_per_weight beside '
+            "active_parameters",
+        ),
+    ],
+)
+def test_half_a_size_is_an_error(table: DialTable, error: str) -> None:
+    with pytest.raises(SettingError) as refusal:
+        table.check(["up"])
+    assert str(refusal.value) == error

@@ -10,8 +10,9 @@ import pytest
 
 from proxy.cli import main
 from proxy.config import load
-from proxy.dials import Dials, Memory
+from proxy.dials import Dials
 from proxy.metrics import Metrics
+from proxy.roofline import Memory
 
 DOCS = Path(__file__).parents[1].joinpath("docs", "dials.md").read_text("utf-8")
 FAMILIES = {one.name: one for one in Metrics({})._families}

@@ -20,6 +20,17 @@ OURS: dict[str, Any] = {
     "server.port": 8443,
     "tokometer.upstream": "up",
 }
+TOLD: dict[str, Any] = {
+    "request_id": "r-1",
+    "ttft_seconds": 0.5,
+    "decode_tokens_per_second": 20.0,
+    "prompt_tokens": 70,
+    "cached_prompt_tokens": 64,
+    "output_tokens": 9,
+    "reasoning_tokens": 4,
+    "token_source": "usage",
+    "finish_reason": "stop",
+}
 
 
 def test_every_interface_is_an_operation_of_somebody() -> None:
@@ -52,20 +63,7 @@ def test_an_estimate_is_no_count() -> None:
 
 
 def test_a_span_tells_all_that_is_known() -> None:
-    record = end(
-        1,
-        1.0,
-        "m-1",
-        request_id="r-1",
-        ttft_seconds=0.5,
-        decode_tokens_per_second=20.0,
-        prompt_tokens=70,
-        cached_prompt_tokens=64,
-        output_tokens=9,
-        reasoning_tokens=4,
-        token_source="usage",
-        finish_reason="stop",
-    )
+    record = end(1, 1.0, "m-1", **TOLD)
     assert span_name(record, "m-asked") == "chat m-asked"
     assert span_attributes(UP, record, "m-asked") == OURS | {
         "gen_ai.request.model": "m-asked",
@@ -126,20 +124,7 @@ def test_the_docs_list_what_every_interface_is() -> None:
 
 
 def test_the_docs_list_every_attribute_and_no_other() -> None:
-    everything = end(
-        1,
-        1.0,
-        outcome="truncated",
-        request_id="r",
-        ttft_seconds=0.5,
-        decode_tokens_per_second=20.0,
-        prompt_tokens=70,
-        cached_prompt_tokens=64,
-        output_tokens=9,
-        reasoning_tokens=4,
-        token_source="usage",
-        finish_reason="stop",
-    )
+    everything = end(1, 1.0, outcome="truncated", **TOLD)
     names = {*span_attributes(UP, everything, "m"), "gen_ai.token.type"}
     text = DOCS.read_text("utf-8")
     listed = set(re.findall(r"`((?:gen_ai|server|tokometer|http|error)\.[a-z0-9_.]+)`", text))

@@ -1,10 +1,11 @@
 from records import begin, end, output, value
 
-from proxy.dials import Dials, DialTable, Memory
+from proxy.dials import Dials, DialTable
 from proxy.labels import Models
 from proxy.live import Live
 from proxy.metrics import Metrics
 from proxy.nameplate import Nameplate
+from proxy.roofline import Memory
 
 FAST = {"memory_bandwidth": Memory(100, "H200"), "bytes_per_token": 4, "precision": "bf16"}
 

@@ -87,6 +87,11 @@ def test_what_the_client_did_wrong_counts_nowhere(code: int) -> None:
     assert failed("rejected", code, waited=99.0, duration_seconds=99.0) == {}
 
 
+@pytest.mark.parametrize("code", [400, 408])
+def test_a_request_that_broke_off_is_the_clients_doing(code: int) -> None:
+    assert failed("aborted", code) == {}
+
+
 def test_a_stream_that_failed_has_its_ttft_all_the_same() -> None:
     assert of(outcome="truncated", ttft_seconds=0.1) == {"ttft": True, "all": False}
     assert of(outcome="truncated", ttft_seconds=0.6) == {"ttft": False, "all": False}

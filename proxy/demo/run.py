@@ -21,11 +21,12 @@ from proxy.demo.settings import DemoSettings
 from proxy.demo.speeds import live_line, summary
 from proxy.demo.traffic import Crowd, Traffic
 from proxy.devices import GB, TB
-from proxy.dials import DialTable, Memory
+from proxy.dials import DialTable
 from proxy.engine import EngineSettings, serve_engine
 from proxy.layers import Layer
 from proxy.objectives import ObjectiveTable
 from proxy.origin import BODY_USER
+from proxy.roofline import Memory
 from proxy.scouting import Scouting
 from proxy.scrape import Scrape
 from proxy.settings import SettingError

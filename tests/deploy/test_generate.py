@@ -1,9 +1,11 @@
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from deploy.prometheus import generate
+from deploy.prometheus.rules.rule import quoted
 from deploy.prometheus.rules.settings import DAY, HOUR, PRESETS, Baseline, Settings, duration
 
 
@@ -79,3 +81,57 @@ def test_durations_are_in_one_unit(seconds: int, text: str) -> None:
 @pytest.mark.parametrize("baseline", [one.baseline for one in PRESETS.values()], ids=PRESETS)
 def test_a_baseline_is_made_of_whole_tiles(baseline: Baseline) -> None:
     assert baseline.length % baseline.tile == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--job", "("], "'(' is no regular expression (missing ), unterminated subpattern"),
+        (["--job", "*"], "'*' is no regular expression (nothing to repeat at position 0): mend"),
+        (["--job", ""], "'' will not do: give the name of a job, or several as one|other"),
+        (["--job", "a(?!b)"], "Prometheus knows nothing that looks around or back"),
+        (["--job", r"(a)\1"], "Prometheus knows nothing that looks around or back"),
+        (["--job", "a++"], "Prometheus knows nothing that looks around or back"),
+        (["--job", "a\nb"], "'a\\nb' will not do: give the name of a job"),
+        (["--runbooks", "docs/runbooks.md"], "give an http URL without blanks, quotes, braces, ?"),
+        (["--runbooks", "https://wiki/a b"], "'https://wiki/a b' will not do: give an http URL"),
+        (["--runbooks", "https://wiki/{{ . }}"], "give an http URL without blanks"),
+        (["--runbooks", "https://wiki/r#x"], "give an http URL without blanks"),
+        (["--grafana", 'http://g"'], "give an http URL without blanks"),
+        (["--grafana", "http://g/?orgId=1"], "give an http URL without blanks"),
+        (["--grafana", ""], "give an http URL without blanks"),
+        (["--baseline", "month"], "invalid choice: 'month'"),
+        (["--out", __file__], "is no folder: give one, there or new"),
+        (["--out", ""], "is no folder: give one, there or new"),
+    ],
+)
+def test_what_would_make_rules_that_do_not_work_is_refused(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        generate.main(["--out", str(tmp_path), *arguments])
+    assert caught.value.code == 2
+    *_, error = capsys.readouterr().err.splitlines()
+    assert f"argument {arguments[0]}: " in error and said in error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("job", [r"toko\.prod|edge-[0-9]+", 'a"b', "größe", r"a\\b", "(?i)toko.*"])
+def test_a_job_is_what_prometheus_reads(job: str, tmp_path: Path) -> None:
+    generate.main(["--out", str(tmp_path), "--job", job, "--grafana", "https://graphs/"])
+    alerts = tmp_path / "deploy/prometheus/tokometer.alerts.yml"
+    checked = subprocess.run(["promtool", "check", "rules", alerts], capture_output=True)
+    assert checked.returncode == 0, checked.stdout
+    text = alerts.read_text("utf-8")
+    assert f"absent(up{{job=~{quoted(job)}}})" in text
+    assert "https://graphs/d/" in text
+
+
+def test_the_files_that_are_written_elsewhere_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        generate.main(["--help"])
+    told = "".join(capsys.readouterr().out.split())
+    readme = (generate.ROOT / "deploy/prometheus/README.md").read_text("utf-8")
+    for name in generate.rendered(Settings()):
+        assert name in told
+        assert f"DIR/{name}" in readme

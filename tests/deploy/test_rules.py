@@ -10,6 +10,7 @@ import yaml
 from timelines import ROOT, Rules, Timeline, complaints, counts, histogram
 
 from deploy.prometheus.rules.settings import Settings
+from grafana.queries import share_errors
 from proxy.metrics import Metrics
 from proxy.series import Family, Histogram
 
@@ -108,3 +109,35 @@ def test_without_traffic_nothing_is_recorded_as_nan_or_infinite(tmp_path: Path) 
     tests = [Timeline(series, 60, 30, 30).document({"promql_expr_test": checks})]
     complaint = complaints(tmp_path, rules, 4, tests)
     assert not complaint, complaint
+
+
+def test_a_4xx_is_no_failure_whoever_gave_it(tmp_path: Path) -> None:
+    ended = {("completed", "200"): 6, ("client_closed", "200"): 1}
+    clients = {("rejected", "404"): 2, ("rejected", "429"): 4, ("aborted", "408"): 3}
+    failed = {("rejected", "500"): 1, ("truncated", "200"): 1, ("aborted", "503"): 2}
+    series = [
+        counts("requests_total", number, number, outcome=outcome, code=code)
+        for (outcome, code), number in (ended | clients | failed).items()
+    ]
+    check = {
+        "expr": "model:tokometer_errors:ratio",
+        "eval_time": "30m",
+        "exp_samples": [
+            {
+                "labels": 'model:tokometer_errors:ratio{job="tokometer", model="org/m", '
+                'upstream="up"}',
+                "value": sum(failed.values()) / sum((ended | clients | failed).values()),
+            }
+        ],
+    }
+    rules = (ROOT / "deploy/prometheus/tokometer.rules.yml").read_text("utf-8")
+    tests = [Timeline(series, 60, 1, 1).document({"promql_expr_test": [check]})]
+    complaint = complaints(tmp_path, rules, 1, tests)
+    assert not complaint, complaint
+
+
+def test_the_readme_and_the_boards_take_for_failures_what_the_rules_do() -> None:
+    selector = 'outcome!~"completed|client_closed", code!~"4.."'
+    assert selector in EXPRESSIONS["model:tokometer_errors:ratio "]
+    assert selector in (ROOT / "README.md").read_text("utf-8")
+    assert selector.replace(", ", ",") in share_errors()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import orjson
+from openai import OpenAI
 from starlette.types import ASGIApp, Message
 
 from proxy.engine import EngineSettings, engine_server, url
@@ -31,6 +32,15 @@ def running(settings: EngineSettings) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+def openai_client(**settings: Any) -> Iterator[OpenAI]:
+    """OpenAI's client, pointed at an engine that is fast but for these settings."""
+    with (
+        running(EngineSettings(**(FAST | settings))) as base,
+        OpenAI(base_url=f"{base}/v1", api_key="-", max_retries=0) as client,
+    ):
+        yield client
 
 
 class _Skipping(selectors.SelectSelector):

@@ -7,7 +7,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from engine.rig import FAST, at_once, post, running
+from engine.rig import at_once, openai_client, post
 from proxy.engine import EngineSettings, build_app
 
 WEATHER: Any = {
@@ -34,22 +34,14 @@ HELLO: Any = [
 PROMPT_TOKENS = math.ceil((9 + 23) / 4)
 
 
-def client(**settings: Any) -> Iterator[OpenAI]:
-    with (
-        running(EngineSettings(**(FAST | settings))) as url,
-        OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as connected,
-    ):
-        yield connected
-
-
 @pytest.fixture(scope="module")
 def plain() -> Iterator[OpenAI]:
-    yield from client(answer_tokens=10)
+    yield from openai_client(answer_tokens=10)
 
 
 @pytest.fixture(scope="module")
 def reasoning() -> Iterator[OpenAI]:
-    yield from client(answer_tokens=6, reasoning=4)
+    yield from openai_client(answer_tokens=6, reasoning=4)
 
 
 def test_a_stream_begins_with_the_role_and_ends_with_a_reason(plain: OpenAI) -> None:
@@ -195,7 +187,7 @@ def test_declared_tools_alone_are_not_called(plain: OpenAI) -> None:
 
 
 def test_an_engine_set_to_tools_calls_one_unless_that_is_forbidden() -> None:
-    for tools in client(tools=True):
+    for tools in openai_client(tools=True):
         create = tools.chat.completions.create
         for declared, name in (([WEATHER], "look_up"), ([], "get_weather")):
             message = create(model="sim-8b", messages=HELLO, tools=declared).choices[0].message
@@ -207,7 +199,7 @@ def test_an_engine_set_to_tools_calls_one_unless_that_is_forbidden() -> None:
 
 
 def test_models_are_listed_and_others_refused() -> None:
-    for several in client(models=("one", "two")):
+    for several in openai_client(models=("one", "two")):
         assert [model.id for model in several.models.list()] == ["one", "two"]
         assert several.chat.completions.create(model="two", messages=HELLO).model == "two"
         with pytest.raises(openai.NotFoundError, match="one, two") as caught:
@@ -234,7 +226,7 @@ def failure(to: OpenAI) -> str:
 
 
 def test_errors_by_chance_are_those_that_the_client_knows() -> None:
-    for faulty in client(error_rate=1.0, answer_tokens=4):
+    for faulty in openai_client(error_rate=1.0, answer_tokens=4):
         seen = {failure(faulty) for _ in range(40)}
     assert seen == {"RateLimitError", "InternalServerError", "APIError", "connection lost"}
 

@@ -8,8 +8,7 @@ import pytest
 from openai import OpenAI
 from openai.types.responses import ResponseCompletedEvent
 
-from engine.rig import FAST, running
-from proxy.engine import EngineSettings
+from engine.rig import openai_client
 
 TOOL: Any = {
     "type": "function",
@@ -24,22 +23,14 @@ TEXT_BEGINS = ["response.output_item.added", "response.content_part.added"]
 TEXT_ENDS = ["response.content_part.done", "response.output_item.done"]
 
 
-def client(**settings: Any) -> Iterator[OpenAI]:
-    with (
-        running(EngineSettings(**(FAST | settings))) as url,
-        OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as connected,
-    ):
-        yield connected
-
-
 @pytest.fixture(scope="module")
 def plain() -> Iterator[OpenAI]:
-    yield from client(answer_tokens=5)
+    yield from openai_client(answer_tokens=5)
 
 
 @pytest.fixture(scope="module")
 def reasoning() -> Iterator[OpenAI]:
-    yield from client(answer_tokens=5, reasoning=3)
+    yield from openai_client(answer_tokens=5, reasoning=3)
 
 
 def stream(to: OpenAI, **more: Any) -> list[Any]:
@@ -133,7 +124,7 @@ def test_a_demanded_tool_is_called(plain: OpenAI, choice: Any) -> None:
 
 def test_a_stream_that_fails_says_so_in_typed_events() -> None:
     seen = set()
-    for faulty in client(error_rate=1.0, answer_tokens=4):
+    for faulty in openai_client(error_rate=1.0, answer_tokens=4):
         for _ in range(40):
             try:
                 stream(faulty)

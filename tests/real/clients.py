@@ -79,7 +79,6 @@ class Clients:
 
 
 async def chat(clients: Clients, ask: Ask) -> Told:
-    told = Told(ask.request_id)
     stream = await clients.openai.chat.completions.create(
         model=clients.model,
         messages=[{"role": "user", "content": ask.prompt}],
@@ -88,19 +87,10 @@ async def chat(clients: Clients, ask: Ask) -> Told:
         stream_options={"include_usage": True} if ask.wants_usage else openai.omit,
         extra_headers=ask.headers,
     )
-    async with stream:
-        async for chunk in stream:
-            if chunk.usage:
-                counts = (chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
-                told.note(*counts, timings_of(chunk))
-            text = chunk.choices[0].delta.content if chunk.choices else None
-            if text and told.has_enough(ask):
-                break
-    return told
+    return await _read(stream, ask, lambda choice: choice.delta.content)
 
 
 async def completions(clients: Clients, ask: Ask) -> Told:
-    told = Told(ask.request_id)
     stream = await clients.openai.completions.create(
         model=clients.model,
         prompt=ask.prompt,
@@ -109,13 +99,18 @@ async def completions(clients: Clients, ask: Ask) -> Told:
         stream_options={"include_usage": True} if ask.wants_usage else openai.omit,
         extra_headers=ask.headers,
     )
+    return await _read(stream, ask, lambda choice: choice.text)
+
+
+async def _read(stream: openai.AsyncStream[Any], ask: Ask, text: Callable[[Any], Any]) -> Told:
+    """What a stream of chunks with choices told; `text` is that of a choice."""
+    told = Told(ask.request_id)
     async with stream:
         async for chunk in stream:
             if chunk.usage:
                 counts = (chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
                 told.note(*counts, timings_of(chunk))
-            text = chunk.choices[0].text if chunk.choices else None
-            if text and told.has_enough(ask):
+            if chunk.choices and text(chunk.choices[0]) and told.has_enough(ask):
                 break
     return told
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from deploy.prometheus.rules.rule import MODEL, Group, Record, promql, total
 from deploy.prometheus.rules.settings import HOUR, Settings, duration
 
-# A 4xx is the client's own doing. The proxy cuts streams (`aborted`) when it has to stop.
-_FAILED = 'outcome=~"error_midstream|truncated|unreachable|timeout|aborted"'
-_REFUSED = 'outcome="rejected", code=~"5.."'
+# A 4xx is the client's own doing, also where the proxy gave it (a request that breaks off), and a
+# 429 is a limit that holds. The boards say the same (grafana/queries.py).
+_FAILED = 'outcome!~"completed|client_closed", code!~"4.."'
 
 IN_FLIGHT = "model:tokometer_streams:sum"
 TOKENS = "model:tokometer_output_tokens:rate"
@@ -48,9 +48,7 @@ def _rates(settings: Settings) -> Iterator[Record]:
 def _errors(settings: Settings) -> Iterator[Record]:
     window = duration(settings.error_window)
     metric = "tokometer_requests_total"
-    failed, refused = (
-        f"increase({metric}{{{matching}}}[{window}])" for matching in (_FAILED, _REFUSED)
-    )
+    failed = f"increase({metric}{{{_FAILED}}}[{window}])"
     yield Record(
         "model:tokometer_requests:increase",
         total(MODEL, f"increase({metric}[{window}])"),
@@ -61,7 +59,7 @@ def _errors(settings: Settings) -> Iterator[Record]:
         # Extrapolation must not make it more than all: that has no standard deviation.
         promql(f"""
             clamp_max(
-              {total(MODEL, f"{failed} or {refused}")}
+              {total(MODEL, failed)}
                 / (model:tokometer_requests:increase > 0),
               1
             )

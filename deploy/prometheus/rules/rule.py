@@ -1,5 +1,6 @@
 """Rules as Prometheus has them, and the pieces of PromQL that all of them use."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
@@ -54,6 +55,11 @@ class Group:
 def promql(text: str) -> str:
     """`text` without the indentation of the source."""
     return dedent(text).strip()
+
+
+def quoted(text: str) -> str:
+    """A string of PromQL, which has the escapes of JSON."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def total(labels: str, expression: str) -> str:

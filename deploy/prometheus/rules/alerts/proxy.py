@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 
-from deploy.prometheus.rules.rule import Alert
+from deploy.prometheus.rules.rule import Alert, quoted
 from deploy.prometheus.rules.settings import Settings
 
 
 def alerts(settings: Settings) -> Iterator[Alert]:
     """Whether it is there, in time, and counts."""
+    scraped = f"up{{job=~{quoted(settings.job)}}}"
     yield Alert(
         "ProxyDown",
         "critical",
-        f'up{{job=~"{settings.job}"}} == 0',
+        f"{scraped} == 0",
         settings.down_hold,
         "tokometer on {{ $labels.instance }} cannot be scraped (up {{ $value }})",
         "Traffic through this proxy is probably down too. Look whether the process runs and what "
@@ -22,7 +23,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
     yield Alert(
         "ProxyAbsent",
         "critical",
-        f'absent(up{{job=~"{settings.job}"}})',
+        f"absent({scraped})",
         settings.absent_hold,
         "No tokometer is scraped at all ({{ $value }} such job is missing)",
         "Prometheus has no target of this job: look at its scrape configuration or service "
