@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from proxy import __version__
+from proxy.descriptors import fill_standard
 from proxy.settings import Setting, SettingError, add_flags, from_flags, settings_of, unknown
 
 BAD_INPUT = 2
@@ -133,6 +134,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit code. Bad input is told in one line, exit code 2."""
+    fill_standard()
     arguments = sys.argv[1:] if argv is None else argv
     parser = _parser(arguments)
     if not arguments:
