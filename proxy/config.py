@@ -276,6 +276,10 @@ def _dials(layers: Sequence[Layer], of_file: tables.Tables, upstreams: Sequence[
 def _objectives(layers: Sequence[Layer], of_file: tables.Tables) -> ObjectiveTable:
     everywhere, models = of_file.objectives
     general = [_only(objectives.FIELDS, layer) for layer in layers]
+    for name in sorted(general[-3] & everywhere.keys()) if everywhere else ():
+        raise SettingError(
+            f"objective_{name} and {name} of [objectives] in the file are the same: leave one out"
+        )
     # The file's table stands beside the file's own keys, below variables and flags.
     table = ObjectiveTable(laid(objectives.WAYS, *general[:-2], everywhere, *general[-2:]), models)
     table.check()

@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 from proxy.devices import device
 from proxy.labels import clean
-from proxy.layers import Layer, laid
+from proxy.layers import Layer, by_model, laid
 from proxy.quantities import bandwidth, count
 from proxy.settings import SettingError, from_file, setting, settings_of
 from proxy.weights import Weights, weights
+
+_MOST_PARAMETERS = 1e18
 
 
 class Memory(NamedTuple):
@@ -43,7 +45,7 @@ def memory(text: str) -> Memory:
 def parameters(text: str) -> float:
     """A number of parameters such as `7e9` or `7B`. Raises ValueError, one line."""
     number = count(text)
-    if not number or number < 0:
+    if not number or not 0 < number <= _MOST_PARAMETERS:
         raise ValueError(f"{text!r} will not do: give a number such as 7e9 or 7B")
     return number
 
@@ -188,6 +190,6 @@ def of_models(
     if not isinstance(models, dict) or not all(isinstance(one, dict) for one in models.values()):
         raise SettingError(f'{under} in {path}: give tables such as [{under}."MODEL"]')
     return {
-        (name, clean(model)): from_file(SETTINGS, of, path, f'{under}."{model}".')
-        for model, of in models.items()
+        (name, model): from_file(SETTINGS, of, path, f'{under}."{model}".')
+        for model, of in by_model(models, f"{under} in {path}").items()
     }

@@ -242,7 +242,11 @@ def test_settings_reach_the_relay() -> None:
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"buckets": {"no_such_metric": (1.0, 2.0)}}, "buckets"),
+        (
+            {"buckets": {"conect_seconds": (1.0, 2.0)}},
+            r"^buckets: there is no histogram tokometer_conect_seconds: did you mean "
+            r"tokometer_connect_seconds\?$",
+        ),
     ],
 )
 def test_keeper_that_cannot_start_names_the_setting(settings: Any, named: str) -> None:
