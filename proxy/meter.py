@@ -268,6 +268,11 @@ class Meter:
         """Whether an end could be seen at all."""
         return self._reader.readable
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether what came ends inside of a JSON text; to be asked before `end`."""
+        return self._reader.unfinished
+
     def tokens_so_far(self) -> int:
         """Output tokens up to now, as well as can be told while the stream runs."""
         if self._so_far is not None and self._call.choices == 1:

@@ -318,6 +318,8 @@ class Relay:
         try:
             await stream.pour(sink)
             exchange.t_end = stream.arrived or exchange.t_end
+            if stream.by_close and meter.unfinished:  # nothing else tells a death from an end
+                raise httpx.ReadError("closed by the upstream inside of the answer's JSON")
             if withdrawal is not None:
                 write(withdrawal.end(), None)
             client.end()
