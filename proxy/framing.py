@@ -212,6 +212,11 @@ class EventStream:
         """Never, for all that is asked: no read is like another."""
         return False
 
+    @property
+    def broken(self) -> bool:
+        """Whether a frame was damaged, and nothing behind it could be read."""
+        return self._frames.broken
+
     def feed(self, data: bytes) -> list[Payload]:
         """Take one read; return the frames that it completed. A broken one has no JSON in it."""
         if self.overflowed:

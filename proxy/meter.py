@@ -269,6 +269,11 @@ class Meter:
         return self._reader.readable
 
     @property
+    def broken(self) -> bool:
+        """Whether the stream's framing was damaged, so that no end could be seen behind that."""
+        return self._reader.broken
+
+    @property
     def unfinished(self) -> bool:
         """Whether what came ends inside of a JSON text; to be asked before `end`."""
         return self._reader.unfinished

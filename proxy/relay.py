@@ -260,7 +260,8 @@ class Relay:
             return
         exchange.outcome = verdict(status, meter)
         if exchange.outcome is Outcome.TRUNCATED:
-            exchange.error = "the stream ended without its terminator"
+            lost = "a frame of the stream is damaged: its checksum or a length is wrong"
+            exchange.error = lost if meter.broken else "the stream ended without its terminator"
         if withdrawal is not None and "llama.cpp" in server and meter.engine:
             self._asker.ask_no_more(exchange)  # it tells anyhow, and clients may want its timings
 

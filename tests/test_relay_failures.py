@@ -8,6 +8,7 @@ import orjson
 import pytest
 from clients import Answer, get, post
 from proxy_rig import Clock, play, proxying
+from test_framing import frame
 from upstreams import (
     EVENTS,
     Script,
@@ -270,6 +271,34 @@ def test_a_stream_that_the_end_of_the_connection_ends_needs_its_terminator(
             assert answer.body == said
             end = await proxy.records.end()
             assert end["outcome"] == outcome
+
+    play(main)
+
+
+@pytest.mark.parametrize(
+    ("damage", "outcome", "error"),
+    [
+        (None, "completed", None),
+        (-1, "truncated", "a frame of the stream is damaged: its checksum or a length is wrong"),
+        (9, "truncated", "a frame of the stream is damaged: its checksum or a length is wrong"),
+        (0, "truncated", "a frame of the stream is damaged: its checksum or a length is wrong"),
+    ],
+)
+def test_a_damaged_frame_is_told_as_such(
+    damage: int | None, outcome: str, error: str | None
+) -> None:
+    async def main() -> None:
+        text = bytearray(frame(b'{"delta":{"text":"Hi"}}', event_type=b"contentBlockDelta"))
+        if damage is not None:
+            text[damage] ^= 1
+        body = bytes(text) + frame(b'{"stopReason":"end_turn"}', event_type=b"messageStop")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.amazon.eventstream\r\n"
+        length = b"Content-Length: %d\r\n\r\n" % len(body)
+        async with answering(head + length + body) as upstream, proxying(upstream.port) as proxy:
+            answer = await (await proxy.client()).ask(post(b"/model/m/converse-stream", b"{}"))
+            assert (answer.clean, answer.body) == (True, body)
+            end = await proxy.records.end()
+            assert (end["outcome"], end.get("error")) == (outcome, error)
 
     play(main)
 
