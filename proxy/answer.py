@@ -84,6 +84,7 @@ class Answer(httpx.AsyncByteStream):
         self._failure: Exception | None = None
         self._upload: asyncio.Task[None] | None = None
         self.complete = False
+        self.by_close = False  # what ended the body was the end of the connection
         self.arrived = 0.0  # of the last read so far
 
     @property
@@ -171,8 +172,9 @@ class Answer(httpx.AsyncByteStream):
         if self._early_size > _EARLY_BYTES:
             self._connection.pause_reading()
 
-    def finish(self, at: float) -> None:
+    def finish(self, at: float, by_close: bool = False) -> None:
         """The body is complete."""
+        self.by_close = by_close
         self.arrived = at
         self.complete = True
         self._wake()

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Literal
 
@@ -24,13 +25,14 @@ from proxy.listener import ClientProtocol
 from proxy.live import Follower
 from proxy.notices import report, say
 from proxy.origin import TRACEPARENT, Origins
+from proxy.papers import Read
 from proxy.relay import Relay, Rules
 from proxy.routing import Way
 from proxy.scout import Scout
 from proxy.sender import Sender
 from proxy.server import Server
 from proxy.settings import SettingError
-from proxy.tls import Certificates, connecting, listening
+from proxy.tls import connecting, listening
 from proxy.upstream import Transport
 
 _LAG_SECONDS = 0.25
@@ -44,14 +46,19 @@ _CLIENT_KEEPALIVE_SECONDS = 75
 _KEEPER_NICE = 5
 
 
-def run_worker(config: Config, slot: int, listener: socket.socket, channel_path: str) -> None:
-    """Carry the traffic of one socket until SIGTERM, then let running streams end."""
+def run_worker(
+    read: Read, config: Config, slot: int, listener: socket.socket, channel_path: str
+) -> None:
+    """Carry the traffic of one socket until SIGTERM, then let running streams end.
+
+    `read`, here and below, gives the certificates and tokens that count.
+    """
     make_room()
     gc.set_threshold(*_COLLECT)
-    uvloop.run(Worker(config, slot, channel_path).run(listener))
+    uvloop.run(Worker(read, config, slot, channel_path).run(listener))
 
 
-def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> None:
+def run_keeper(read: Read, config: Config, admin: socket.socket, channel: socket.socket) -> None:
     """Make metrics and the request log of what workers tell until SIGTERM.
 
     Raises: SettingError where buckets or the request log's path will not do.
@@ -74,7 +81,7 @@ def run_keeper(config: Config, admin: socket.socket, channel: socket.socket) -> 
     except ValueError as problem:
         raise SettingError(f"buckets: {problem}") from None
     os.nice(_KEEPER_NICE)
-    guard = Guard(config.admin_token_file, is_loopback(config.admin_host))
+    guard = Guard(read, is_loopback(config.admin_host))
     uvloop.run(keeper.serve(admin, channel, guard))
 
 
@@ -102,30 +109,20 @@ def _task_key(config: Config) -> Literal["trace_id", "task"] | None:
     return "trace_id" if config.task_from == TRACEPARENT else "task"
 
 
-def run_scout(config: Config, channel_path: str) -> None:
+def run_scout(read: Read, config: Config, channel_path: str) -> None:
     """Probe upstreams and send canaries until SIGTERM."""
-    uvloop.run(Scout(config, channel_path, _certificates(config), time.monotonic).run())
-
-
-def _certificates(config: Config) -> Certificates:
-    """For upstreams."""
-    files = config.upstream_ca, config.upstream_cert, config.upstream_key
-    return connecting(*files, config.upstream_insecure)
+    certificates = connecting(read, config.upstream_insecure)
+    uvloop.run(Scout(config, channel_path, certificates, time.monotonic).run())
 
 
 class Worker:
     """One process of traffic."""
 
-    def __init__(self, config: Config, slot: int, channel_path: str) -> None:
-        self._config = config
+    def __init__(self, read: Read, config: Config, slot: int, channel_path: str) -> None:
         self._ledger = Ledger(partial(self._sender, channel_path, slot), config.stall_seconds)
         self._slot = slot
-        self._upstreams = _certificates(config)
-        self._clients = (
-            listening(config.tls_cert, config.tls_key, config.client_ca)
-            if config.tls_cert
-            else None
-        )
+        self._upstreams = connecting(read, config.upstream_insecure)
+        self._clients = listening(read) if config.tls_cert else None
         self._ways = [
             Way(
                 upstream,
@@ -166,7 +163,10 @@ class Worker:
         loop.add_signal_handler(signal.SIGTERM, self.stop)
         loop.add_signal_handler(signal.SIGINT, self.stop)
         loop.add_signal_handler(signal.SIGQUIT, self.hurry)
-        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        # To read all authorities of a system would stop every stream for 50 ms.
+        beside = ThreadPoolExecutor(1, "certificates")
+        loop.add_signal_handler(signal.SIGHUP, beside.submit, self.reload)
+        self.reload()  # until now SIGHUP was ignored
         self._outlet.start()
         lag = Lag(loop, self._ledger.lag)
         try:
@@ -176,6 +176,7 @@ class Worker:
             for way in self._ways:
                 await way.transport.aclose()
             await self._outlet.close()
+            beside.shutdown(wait=False)
 
     def stop(self) -> None:
         """Take nothing new; end when what is running has ended."""
@@ -188,7 +189,7 @@ class Worker:
         self._server.hurry()
 
     def reload(self) -> None:
-        """Read the certificates anew; where that fails the old ones stay."""
+        """Take the certificates that count now; where that fails the old ones stay."""
         for certificates in (self._clients, self._upstreams):
             try:
                 if certificates is not None:

@@ -1,5 +1,6 @@
 """Bounds of histograms: preferred numbers, so that a 25 % change moves a quantile by one bucket."""
 
+import difflib
 from collections.abc import Mapping, Sequence
 
 # Renard series of ISO 3 in its rounded forms, one decade each: steps of about 26 % and 58 %.
@@ -34,13 +35,15 @@ TASK_WAIT = preferred(R5, 0.1, 63_000)
 OWN_DELAY = preferred(R5, 0.00001, 1)
 
 
+OURS = "tokometer_"  # what names of metrics begin with; in settings it can be left out
+
+
 class Bounds:
     """The bounds that hold: `overrides` by metric name, with or without `tokometer_`."""
 
     def __init__(self, overrides: Mapping[str, Sequence[float]]) -> None:
         self._overrides = {
-            "tokometer_" + name.removeprefix("tokometer_"): tuple(bounds)
-            for name, bounds in overrides.items()
+            OURS + name.removeprefix(OURS): tuple(bounds) for name, bounds in overrides.items()
         }
         self._histograms: set[str] = set()
 
@@ -53,5 +56,5 @@ class Bounds:
         """Raise ValueError, one line, if an override is for no histogram that was asked for."""
         unknown = sorted(self._overrides.keys() - self._histograms)
         if unknown:
-            names = ", ".join(sorted(self._histograms))
-            raise ValueError(f"there is no histogram {unknown[0]}; there are {names}")
+            near = difflib.get_close_matches(unknown[0], self._histograms, n=1, cutoff=0.0)
+            raise ValueError(f"there is no histogram {unknown[0]}: did you mean {near[0]}?")

@@ -27,6 +27,7 @@ from proxy.tokens import Learned
 
 PROMPT = "Count from one to one hundred in words, with commas between them."
 _MOST_SECONDS = 300.0
+_MOST_NAME_CHARACTERS = 256  # of a model; what is told must fit in a record
 # A server that has no such interface, or not for this model, or not these parameters.
 _OTHERWISE = (400, 404, 405, 422, 501)
 
@@ -83,7 +84,7 @@ class Canary:
                 record["ttft_seconds"] = meter.ttft
             if rate is not None:
                 record["decode_tokens_per_second"] = rate
-        record["model"] = self._answered.get(self._asked, self._asked)
+        record["model"] = self._answered.get(self._asked, self._asked)[:_MOST_NAME_CHARACTERS]
         return record
 
     async def _engine(self) -> str:
@@ -91,8 +92,10 @@ class Canary:
         if self._settings.canary_model and self._proven:
             return ""
         facts = await self._survey.facts(afresh=self._proven is None)
-        if not self._settings.canary_model and facts.models and self._asked not in facts.models:
-            self._asked = facts.models[0]
+        if not self._settings.canary_model and self._asked not in facts.models:
+            # A router also lists patterns, which are nobody's name.
+            plain = (name for name in facts.models if "*" not in name)
+            self._asked = next(plain, self._asked)
         return facts.engine
 
     async def _first_that_works(self, engine: str) -> Meter | None:

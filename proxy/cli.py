@@ -8,7 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from proxy import __version__
-from proxy.settings import Setting, SettingError, add_flags, from_flags, settings_of, unknown
+from proxy.descriptors import fill_standard
+from proxy.settings import (
+    Setting,
+    SettingError,
+    add_flags,
+    from_flags,
+    one_line,
+    settings_of,
+    unknown,
+)
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells say of a program that SIGINT ended
@@ -17,6 +26,8 @@ PRECEDENCE = (
     "those before the TOML file given with --config (stall_threshold)."
 )
 
+NEGATIVE = re.compile(r"-\.?\d")
+BARE_FLAG = re.compile(r"--[a-z-]+")
 URL = re.compile(r"https?://|unix:/")
 
 Flags = dict[str, object]  # names of settings and their raw values, of the flags that were used
@@ -26,7 +37,9 @@ class Parser(argparse.ArgumentParser):
     """Says in one line what is wrong."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"tokometer: {message}\n")
+        if message.endswith("expected one argument"):
+            message += ": give it, behind a = if it begins with -"
+        self.exit(BAD_INPUT, f"tokometer: {one_line(message)}\n")
 
 
 class Command(NamedTuple):
@@ -133,7 +146,8 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and gives its exit code. Bad input is told in one line, exit code 2."""
-    arguments = sys.argv[1:] if argv is None else argv
+    fill_standard()
+    arguments = _joined(sys.argv[1:] if argv is None else argv)
     parser = _parser(arguments)
     if not arguments:
         parser.error(f"give a command: {', '.join(COMMANDS)} (tokometer --help says more)")
@@ -148,6 +162,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """Puts a value that begins like a negative number behind its flag's `=`.
+
+    argparse takes `-3s` for a flag, and says that a value is missing.
+    """
+    joined: list[str] = []
+    for argument in arguments:
+        if NEGATIVE.match(argument) and joined and BARE_FLAG.fullmatch(joined[-1]):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _parser(arguments: Sequence[str]) -> Parser:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from proxy import dials, objectives, scouting, tables, tls
 from proxy.address import EXAMPLE, UNIX, Upstream
-from proxy.credentials import read_token
 from proxy.dials import NO_DIALS, DialTable
 from proxy.layers import Layer, laid
 from proxy.objectives import NO_OBJECTIVES, ObjectiveTable
@@ -198,6 +197,20 @@ class Config:
     objectives: ObjectiveTable = NO_OBJECTIVES
     user_secret: Secret = field(default_factory=Secret, compare=False)
 
+    @property
+    def papers(self) -> dict[str, str]:
+        """Paths of the files that prove who somebody is, by setting."""
+        found = {
+            "tls_cert": self.tls_cert,
+            "tls_key": self.tls_key,
+            "client_ca": self.client_ca,
+            "upstream_ca": self.upstream_ca,
+            "upstream_cert": self.upstream_cert,
+            "upstream_key": self.upstream_key,
+            "admin_token_file": self.admin_token_file,
+        }
+        return {name: path for name, path in found.items() if path is not None}
+
     def scouting_of(self, upstream: str) -> Scouting:
         """What is asked of this upstream beside its traffic."""
         return self.scouting.get(upstream, Scouting())
@@ -264,6 +277,10 @@ def _dials(layers: Sequence[Layer], of_file: tables.Tables, upstreams: Sequence[
 def _objectives(layers: Sequence[Layer], of_file: tables.Tables) -> ObjectiveTable:
     everywhere, models = of_file.objectives
     general = [_only(objectives.FIELDS, layer) for layer in layers]
+    for name in sorted(general[-3] & everywhere.keys()) if everywhere else ():
+        raise SettingError(
+            f"objective_{name} and {name} of [objectives] in the file are the same: leave one out"
+        )
     # The file's table stands beside the file's own keys, below variables and flags.
     table = ObjectiveTable(laid(objectives.WAYS, *general[:-2], everywhere, *general[-2:]), models)
     table.check()
@@ -337,8 +354,6 @@ def _check(config: Config) -> None:
     tls.check_upstream(
         config.upstream_ca, config.upstream_cert, config.upstream_key, config.upstream_insecure
     )
-    if config.admin_token_file is not None:
-        read_token(config.admin_token_file)
     log = config.log_requests
     if log not in (None, "-"):
         written = Path(log) if Path(log).exists() else Path(log).parent

@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
         if answer is None:
             return
         if exc is None and self._started and not self._framed and not answer.complete:
-            answer.finish(self._clock())  # the end of the connection is the end of the body
+            answer.finish(self._clock(), by_close=True)
         elif self._is_stale():
             self._fail(StaleConnection())
         else:

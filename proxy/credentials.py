@@ -3,25 +3,24 @@
 import base64
 import binascii
 import hmac
-from pathlib import Path
 
+from proxy.papers import Papers
 from proxy.settings import SettingError
 
 _LEAST_CHARACTERS = 16
 
 
-def read_token(path: str) -> bytes:
-    """The token in a file, without white space around it. Raises SettingError."""
-    try:
-        token = Path(path).read_bytes().strip()
-    except OSError as error:
-        raise SettingError(
-            f"admin_token_file: cannot read {path} ({error.strerror}): "
-            "give a file with --admin-token-file"
-        ) from None
+def token(papers: Papers) -> bytes | None:
+    """The token in the file for it, without white space around it; None if there is no such file.
+
+    Raises SettingError.
+    """
+    if (paper := papers.get("admin_token_file")) is None:
+        return None
+    token = paper.text.strip()
     if len(token) < _LEAST_CHARACTERS or not all(33 <= byte <= 126 for byte in token):
         raise SettingError(
-            f"admin_token_file: {path} must hold one token of at least {_LEAST_CHARACTERS} "
+            f"admin_token_file: {paper.path} must hold one token of at least {_LEAST_CHARACTERS} "
             "visible characters: openssl rand -hex 32 makes one"
         )
     return token

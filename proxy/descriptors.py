@@ -1,8 +1,9 @@
-"""Room for as many connections as the system allows, made before the first one comes."""
+"""Descriptors: the three that every program has, and room for as many as the system allows."""
 
 import fcntl
 import os
 import resource
+import sys
 
 _MOST = 1 << 16
 
@@ -23,3 +24,17 @@ def make_room() -> None:
     os.close(fcntl.fcntl(reader, fcntl.F_DUPFD, room - 1))
     os.close(reader)
     os.close(writer)
+
+
+def fill_standard() -> None:
+    """Open /dev/null as standard input, output and error where there is none (`>&-`).
+
+    Else a socket would get its number, and be written to by who believes that it is a standard
+    one; event loops do not even begin.
+    """
+    for number, (name, mode) in enumerate([("stdin", "r"), ("stdout", "w"), ("stderr", "w")]):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))

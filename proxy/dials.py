@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.labels import clean
-from proxy.layers import Layer, laid
+from proxy.layers import Layer, by_model, laid
 from proxy.roofline import WAYS, Roofline
 from proxy.settings import SettingError, from_file, setting, settings_of
 
@@ -135,6 +135,6 @@ def of_models(
     if not isinstance(models, dict) or not all(isinstance(one, dict) for one in models.values()):
         raise SettingError(f'{under} in {path}: give tables such as [{under}."MODEL"]')
     return {
-        (name, clean(model)): from_file(SETTINGS, of, path, f'{under}."{model}".')
-        for model, of in models.items()
+        (name, model): from_file(SETTINGS, of, path, f'{under}."{model}".')
+        for model, of in by_model(models, f"{under} in {path}").items()
     }

@@ -8,11 +8,13 @@ and SGLang (`/server_info`, before `/get_server_info`).
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import orjson
+
 from proxy.formats.event import JSON, mapping, mappings, text
 
 LIST = "/v1/models"
-# Longer lists, in characters, are taken for unknown: what is told of them must fit in a record.
-_MOST_CHARACTERS = 100_000
+# Longer lists, in bytes of JSON, are taken for unknown: with the rest they must fit in a record.
+_MOST_BYTES = 200_000
 _MOST_NAME_CHARACTERS = 256
 
 
@@ -49,7 +51,7 @@ def models(body: JSON) -> tuple[str, ...]:
     """The names in a list of models: OpenAI's (`data`, `id`) or Ollama's (`models`, `name`)."""
     names = [text(entry.get("id")) or text(entry.get("name")) for entry in _entries(body)]
     found = tuple(dict.fromkeys(name[:_MOST_NAME_CHARACTERS] for name in names if name))
-    return found if sum(map(len, found)) <= _MOST_CHARACTERS else ()
+    return found if len(orjson.dumps(found)) <= _MOST_BYTES else ()
 
 
 def engine_of(reply: Reply) -> str:
@@ -95,11 +97,16 @@ INDIFFERENT = frozenset(("llama.cpp", "sglang", "tgi"))
 _HEALTH = {"sglang": LIST, "tgi": "/info", "ollama": "/api/version"}
 
 
+def _name(value: JSON) -> str:
+    """A text, of which no more is kept than anybody would write; empty if it is none."""
+    return (text(value) or "")[:_MOST_NAME_CHARACTERS]
+
+
 def _plain(engine: str) -> Callable[[JSON], Facts | None]:
     """Of an answer that is a version and nothing else."""
 
     def read(body: JSON) -> Facts | None:
-        version = text(mapping(body).get("version"))
+        version = _name(mapping(body).get("version"))
         return Facts(engine, version) if version and len(body) == 1 else None
 
     return read
@@ -109,7 +116,7 @@ def _llamacpp(body: JSON) -> Facts | None:
     props = mapping(body)
     if "default_generation_settings" not in props:
         return None
-    return Facts("llama.cpp", text(props.get("build_info")) or "")
+    return Facts("llama.cpp", _name(props.get("build_info")))
 
 
 def _huggingface(body: JSON) -> Facts | None:
@@ -119,14 +126,14 @@ def _huggingface(body: JSON) -> Facts | None:
         return None
     # Only text-embeddings-inference tells the model's type.
     engine = "tei" if "model_type" in info else "tgi"
-    return Facts(engine, text(info.get("version")) or "", (model[:_MOST_NAME_CHARACTERS],))
+    return Facts(engine, _name(info.get("version")), (_name(model),))
 
 
 def _sglang(body: JSON) -> Facts | None:
     info = mapping(body)
     if "model_path" not in info:
         return None
-    return Facts("sglang", text(info.get("version")) or "")
+    return Facts("sglang", _name(info.get("version")))
 
 
 _QUESTIONS = (

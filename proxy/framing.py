@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from proxy.eventstream import Frame, Frames
-from proxy.jsontext import Elements, edges
+from proxy.jsontext import Elements, edges, is_open
 
 # An unfinished event longer than this is not metered any more (it is still forwarded).
 MAX_EVENT_BYTES = 1 << 20
@@ -226,6 +226,11 @@ class EventStream:
         """Never, for all that is asked: no read is like another."""
         return False
 
+    @property
+    def broken(self) -> bool:
+        """Whether a frame was damaged, and nothing behind it could be read."""
+        return self._frames.broken
+
     def feed(self, data: bytes) -> list[Payload]:
         """Take one read; return the frames that it completed. A broken one has no JSON in it."""
         if self.overflowed:
@@ -270,6 +275,16 @@ class Body:
     def between_events(self) -> bool:
         """Never, for all that is asked: no read is like another."""
         return False
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether what came ends inside of the text, as far as that can be told; before `end`."""
+        if self._elements is not None:
+            return self._elements.open
+        if self._head:
+            return self._head.startswith(b"{") and not self._tail.rstrip().endswith(b"}")
+        body = b"".join(self._parts)
+        return body.startswith(b"{") and is_open(body)
 
     def feed(self, data: bytes) -> list[Payload]:
         """Take one read; return the elements that it completed. A lone text comes at the end."""

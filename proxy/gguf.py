@@ -47,7 +47,7 @@ def read(path: Path) -> Header:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             try:
                 return _Cursor(data).header()
-            except (struct.error, KeyError, UnicodeDecodeError, OverflowError):
+            except (struct.error, KeyError, UnicodeDecodeError, OverflowError, RecursionError):
                 raise ValueError(f"{path}: its GGUF header cannot be read") from None
             except ValueError as problem:
                 raise ValueError(f"{path}: {problem}") from None

@@ -6,9 +6,9 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from proxy.credentials import read_token, shows
+from proxy.credentials import shows, token
 from proxy.notices import place, say
-from proxy.settings import SettingError
+from proxy.papers import Read
 
 # For load balancers and container runtimes, which have no token; they tell one word.
 _OPEN = ("/healthz", "/readyz")
@@ -19,7 +19,8 @@ class Guard:
     """Lets requests through to the admin application, or answers them itself.
 
     Args:
-        token_file: of the token that has to be shown; None if everybody may read.
+        read: gives the file of the token that has to be shown, if there is one; without a token
+            everybody may read.
         local: the listener is on loopback. Then, without a token, the Host must be an address or
             localhost: a web page that somebody here looks at can have its own name point to
             loopback, and would otherwise read along.
@@ -27,18 +28,14 @@ class Guard:
     Raises: SettingError.
     """
 
-    def __init__(self, token_file: str | None, local: bool) -> None:
-        self._token_file = token_file
-        self._token = read_token(token_file) if token_file is not None else None
+    def __init__(self, read: Read, local: bool) -> None:
+        self._read = read
+        self._token = token(read())
         self._local = local
 
     def reload(self) -> None:
-        """Read the token anew; where that fails the old one stays."""
-        if self._token_file is not None:
-            try:
-                self._token = read_token(self._token_file)
-            except SettingError as problem:
-                say(f"the admin listener keeps the token that it has: {problem}")
+        """Take the token that counts now. Raises SettingError if it is none."""
+        self._token = token(self._read())
 
     def around(self, app: ASGIApp) -> ASGIApp:
         """The application behind this guard."""

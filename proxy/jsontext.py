@@ -41,6 +41,11 @@ class Elements:
         self._parts: list[bytes] = []  # what came of it before
         self._size = 0
 
+    @property
+    def open(self) -> bool:
+        """Whether what came ends inside of the array."""
+        return (self._depth > 0 or self._quoted) and not self.overflowed
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take one read; return the objects that it completed."""
         found: list[bytes] = []
@@ -99,6 +104,14 @@ class Elements:
         self._parts.clear()
         self._size = 0
         return [element] if fits else []
+
+
+def is_open(text: bytes) -> bool:
+    """Whether a JSON text that begins with a bracket ends before that is closed."""
+    elements = Elements()
+    for start in range(0, len(text), _MAX_STEPS):
+        elements.feed(text[start : start + _MAX_STEPS])
+    return elements.open
 
 
 # More values than this take so long to parse that every stream would wait.

@@ -157,7 +157,7 @@ class Keeper:
     ) -> None:
         """Serve both listening sockets until SIGTERM, then take what is still on its way.
 
-        SIGHUP opens the request log anew and reads the guard's token. SIGINT is for the
+        SIGHUP opens the request log anew and has the guard take its token. SIGINT is for the
         supervisor: Ctrl-C reaches every process of a terminal, and the workers still have
         something to tell.
         """
@@ -167,6 +167,7 @@ class Keeper:
         loop.add_signal_handler(signal.SIGQUIT, stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)
         loop.add_signal_handler(signal.SIGHUP, self._reopen, guard)
+        self._reopen(guard)  # until now SIGHUP was ignored
         receiver = Receiver(self.take, self.lost)
         await receiver.start(channel_socket)
         server = _Server(_uvicorn(guard.around(admin(self.collect, self.unready))))

@@ -3,11 +3,27 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from proxy.labels import clean
 from proxy.settings import SettingError
 
 Layer = Mapping[str, Any]  # field to value; None is "off", a field that is absent was not given
 # Each member is a set of fields that together say the same thing as any other member does.
 Ways = Sequence[Collection[str]]
+
+
+def by_model(models: Mapping[str, Mapping[str, Any]], under: str) -> dict[str, Mapping[str, Any]]:
+    """Tables by model, named as the label `model` has it. Raises SettingError for one twice.
+
+    `under`: where the tables are, for the message.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, table in models.items():
+        if (model := clean(name)) in found:
+            raise SettingError(
+                f'{under}: two tables for the model "{model}": leave one of them out'
+            )
+        found[model] = table
+    return found
 
 
 def laid(ways: Ways, *layers: Layer) -> dict[str, Any]:

@@ -196,7 +196,8 @@ class ClientProtocol(HttpToolsProtocol):
             return
         version = self.parser.get_http_version()
         self._fault = fault(version, self.url, headers)
-        if self.parser.get_method() == b"CONNECT":  # a way to anywhere
+        # A way to anywhere; in small letters it is another method, which some take for this one.
+        if (self._method or self.parser.get_method()).upper() == b"CONNECT":
             self._fault = errors.BAD_TARGET
         if self._fault is not None:
             raise ValueError  # which stops the parser

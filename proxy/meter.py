@@ -272,6 +272,16 @@ class Meter:
         """Whether an end could be seen at all."""
         return self._reader.readable
 
+    @property
+    def broken(self) -> bool:
+        """Whether the stream's framing was damaged, so that no end could be seen behind that."""
+        return self._reader.broken
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether what came ends inside of a JSON text; to be asked before `end`."""
+        return self._reader.unfinished
+
     def tokens_so_far(self) -> int:
         """Output tokens up to now, as well as can be told while the stream runs."""
         if self._so_far is not None and self._call.choices == 1:

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.channel import End
-from proxy.labels import clean
-from proxy.layers import Layer, laid
+from proxy.layers import Layer, by_model, laid
 from proxy.settings import SettingError, from_file, setting, settings_of
 
 ALL = "all"
@@ -103,8 +102,8 @@ def of_file(table: object, path: Path) -> tuple[Layer, dict[str, Layer]]:
     own = {key: raw for key, raw in table.items() if not isinstance(raw, dict)}
     models: dict[str, Any] = {key: raw for key, raw in table.items() if isinstance(raw, dict)}
     return from_file(_IN_TABLE, own, path, "objectives."), {
-        clean(model): from_file(_IN_TABLE, of, path, f'objectives."{model}".')
-        for model, of in models.items()
+        model: from_file(_IN_TABLE, of, path, f'objectives."{model}".')
+        for model, of in by_model(models, f"objectives in {path}").items()
     }
 
 

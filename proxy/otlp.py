@@ -5,6 +5,7 @@ is a bounded amount.
 """
 
 import logging
+import os
 import re
 import threading
 import uuid
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import Histogram, MeterProvider
@@ -36,6 +38,7 @@ Result = TypeVar("Result")
 
 # What may be told of a failure: the rest of its text quotes headers, and what a collector answers.
 _TELLING = re.compile(r"code: \d{3}|refused|timed out|not known|unreachable|certificate|header")
+_ANOTHER_SESSION = "_CREDENTIAL_PROVIDER"
 _MOST_WAITING = 2048  # spans, of some 2 KiB
 _BATCH = 512
 _LAST_WORDS_SECONDS = 1.5
@@ -79,6 +82,25 @@ class Losses(logging.Handler):
             reason = f" ({self._reason})" if self._reason else ""
             self._complain(f"OpenTelemetry: {trouble}{reason}")
         self._reason = ""
+
+
+def _session() -> requests.Session | None:
+    """What sends; None where a variable of OpenTelemetry names another.
+
+    A redirect is no success, as OpenTelemetry would have it. It is not followed either: headers
+    with keys are for the collector that was named, and a POST can become a GET on the way.
+    """
+    if any(name.endswith(_ANOTHER_SESSION) for name in os.environ):
+        return None
+    session = requests.Session()
+    session.hooks["response"].append(_no_redirect)
+    return session
+
+
+def _no_redirect(response: requests.Response, **_: object) -> None:
+    if 300 <= response.status_code < 400:
+        response.close()
+        raise requests.HTTPError(f"code: {response.status_code}")
 
 
 class Spans(SpanExporter):
@@ -153,14 +175,17 @@ class Collector:
         resource = _resource()
         exponential = ExponentialBucketHistogramAggregation()
         metrics = OTLPMetricExporter(
-            endpoint and f"{endpoint}/v1/metrics", preferred_aggregation={Histogram: exponential}
+            endpoint and f"{endpoint}/v1/metrics",
+            session=_session(),
+            preferred_aggregation={Histogram: exponential},
         )
         self._meters = MeterProvider(
             [PeriodicExportingMetricReader(Measurements(metrics, losses))],
             resource,
             shutdown_on_exit=False,
         )
-        self._spans = Spans(OTLPSpanExporter(endpoint and f"{endpoint}/v1/traces"), losses)
+        traces = OTLPSpanExporter(endpoint and f"{endpoint}/v1/traces", session=_session())
+        self._spans = Spans(traces, losses)
         self._tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._tracers.add_span_processor(
             BatchSpanProcessor(self._spans, _MOST_WAITING, max_export_batch_size=_BATCH)

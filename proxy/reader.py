@@ -12,7 +12,7 @@ import orjson
 from proxy.encoding import Decoder, Undecodable, decoder
 from proxy.formats.event import JSON, Event
 from proxy.formats.event import Reader as EventReader
-from proxy.framing import Framing, Payload, framing_of, is_stream
+from proxy.framing import Body, EventStream, Framing, Payload, framing_of, is_stream
 from proxy.jsontext import is_heavy
 from proxy.template import Template, learn
 
@@ -77,6 +77,16 @@ class Reader:
     def readable(self) -> bool:
         """Whether an end could be seen at all."""
         return self._framing is not None
+
+    @property
+    def broken(self) -> bool:
+        """Whether a damaged frame has ended the reading."""
+        return isinstance(self._framing, EventStream) and self._framing.broken
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the body is one JSON text, and what came of it ends inside; before `end`."""
+        return isinstance(self._framing, Body) and self._framing.unfinished
 
     def give_up(self, reason: str) -> None:
         """Read no more, for a reason of `tokometer_skipped_total`."""

@@ -260,7 +260,8 @@ class Relay:
             return
         exchange.outcome = verdict(status, meter)
         if exchange.outcome is Outcome.TRUNCATED:
-            exchange.error = "the stream ended without its terminator"
+            lost = "a frame of the stream is damaged: its checksum or a length is wrong"
+            exchange.error = lost if meter.broken else "the stream ended without its terminator"
         if withdrawal is not None and "llama.cpp" in server and meter.engine:
             self._asker.ask_no_more(exchange)  # it tells anyhow, and clients may want its timings
 
@@ -318,6 +319,8 @@ class Relay:
         try:
             await stream.pour(sink)
             exchange.t_end = stream.arrived or exchange.t_end
+            if stream.by_close and meter.unfinished:  # nothing else tells a death from an end
+                raise httpx.ReadError("closed by the upstream inside of the answer's JSON")
             if withdrawal is not None:
                 write(withdrawal.end(), None)
             client.end()

@@ -21,6 +21,8 @@ from proxy.weights import Weights, weights
 # The settings that say what is read for a token, in one way or another.
 WAYS = (("bytes_per_token",), ("weights",), ("active_parameters", "bits_per_weight"))
 
+_MOST_PARAMETERS = 1e18
+
 
 class Memory(NamedTuple):
     """Bytes per second of one device, and its name where it is a known one."""
@@ -43,7 +45,7 @@ def memory(text: str) -> Memory:
 def parameters(text: str) -> float:
     """A number of parameters such as `7e9` or `7B`. Raises ValueError, one line."""
     number = count(text)
-    if not number or number < 0:
+    if not number or not 0 < number <= _MOST_PARAMETERS:
         raise ValueError(f"{text!r} will not do: give a number such as 7e9 or 7B")
     return number
 

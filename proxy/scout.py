@@ -57,6 +57,7 @@ class Scout:
         loop.add_signal_handler(signal.SIGTERM, stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
+        self._reload()  # until now SIGHUP was ignored
         self._outlet.start()
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self._repeat(*one)) for one in self._rounds]

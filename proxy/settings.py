@@ -24,6 +24,7 @@ PREFIX = "TOKOMETER_"
 METADATA = ("help", "unit", "least", "most", "name", "shown", "parse", "many")
 # What Kubernetes puts into the environment of every pod for a service that is named tokometer.
 KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT_\d+_(TCP|UDP|SCTP)(_\w+)?")
+LONGEST_LINE = 1000  # characters of what is said of a setting
 KUBERNETES_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 SWITCH = {"true": True, "yes": True, "on": True, "1": True}
@@ -32,6 +33,16 @@ SWITCH |= {"false": False, "no": False, "off": False, "0": False}
 
 class SettingError(Exception):
     """What a user gave cannot be used; the text is one line that names it and the remedy."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(one_line(text))
+
+
+def one_line(text: str) -> str:
+    """The same where what it quotes breaks lines, steers terminals, or is very long."""
+    if len(text) > LONGEST_LINE:
+        text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2 :]}"
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +119,10 @@ class Setting:
             return tuple(self.value(one, source) for one in raw)
         if not isinstance(raw, str | int | float):
             raise SettingError(f"{source}: give {self.expected}")
-        text = str(raw)
+        # In decimals a number of thousands of digits has no text.
+        text = f"{raw:#x}" if isinstance(raw, int) and raw.bit_length() > 1024 else str(raw)
+        if "\0" in text:
+            raise SettingError(f"{source}: {text!r} will not do: leave the null byte out")
         if self.optional and text == "off":
             return None
         if self.parse is not None:

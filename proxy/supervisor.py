@@ -22,6 +22,7 @@ from proxy.child import Lifeline, fork
 from proxy.config import SECRET_VARIABLE, Config, check_loop
 from proxy.greeting import greeting, warnings
 from proxy.health import answers
+from proxy.holder import Holder
 from proxy.notices import say
 from proxy.origin import API_KEY, Secret
 from proxy.signals import HANDLED, STOPS, Signals
@@ -75,8 +76,8 @@ class Supervisor:
 
     And one scout, if there is something for it to do. `run_worker(config, slot, listener,
     channel_path)`, `run_keeper(config, admin, channel)` and `run_scout(config, channel_path)` are
-    what the children do: each returns once it has done what SIGTERM asks for. `parent`: see
-    `Signals`.
+    what the children do: each returns once it has done what SIGTERM asks for. `reload` is called
+    on SIGHUP, before the children get it. `parent`: see `Signals`.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Supervisor:
         run_worker: RunWorker,
         run_keeper: RunKeeper,
         run_scout: RunScout,
+        reload: Callable[[], None],
         parent: int | None = None,
     ) -> None:
         self._config = config
@@ -93,6 +95,7 @@ class Supervisor:
         self._run_worker = run_worker
         self._run_keeper = run_keeper
         self._run_scout = run_scout
+        self._reload = reload
         self._keeper = Child("keeper", self._as_keeper)
         self._workers = [
             Child(f"worker {slot}", partial(self._as_worker, slot))
@@ -110,6 +113,7 @@ class Supervisor:
         try:
             while (number := self._signals.next()) not in STOPS:
                 if number == signal.SIGHUP:
+                    self._reload()
                     _signal(self._children, number)
                 self._start()
                 self._announce()
@@ -267,6 +271,7 @@ def serve(config: Config, parent: int | None = None) -> int:
 
     `parent`: a descriptor that becomes readable when the process is gone that this one belongs to.
     """
+    holder = Holder(config.papers)
     with opened(config) as sockets:
         check_loop(config)
         config = _with_secret(config)
@@ -278,4 +283,12 @@ def serve(config: Config, parent: int | None = None) -> int:
         # What is loaded by now stays shared between the processes, and is never looked through.
         gc.collect()
         gc.freeze()
-        return Supervisor(config, sockets, run_worker, run_keeper, run_scout, parent).run()
+        return Supervisor(
+            config,
+            sockets,
+            partial(run_worker, holder.now),
+            partial(run_keeper, holder.now),
+            partial(run_scout, holder.now),
+            holder.reload,
+            parent,
+        ).run()

@@ -1,6 +1,6 @@
 """What only the TOML file has: tables."""
 
-import math
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from proxy import dials, objectives, scouting
 from proxy.address import EXAMPLE, Upstream
+from proxy.buckets import OURS
 from proxy.layers import Layer
 from proxy.settings import Setting, SettingError, from_file, unknown
 
@@ -44,10 +45,15 @@ def read(path: Path) -> dict[str, Any]:
         raise SettingError(
             f"config: cannot read {path} ({error.strerror}): give a TOML file with --config"
         ) from None
-    except ValueError as error:
-        raise SettingError(
-            f"config: {path} is not TOML ({error}): mend it there, or give another with --config"
-        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        why = str(error)
+    except RecursionError:
+        why = "it is nested too deep"
+    except ValueError:
+        why = "a number in it has thousands of digits"
+    raise SettingError(
+        f"config: {path} is not TOML ({why}): mend it there, or give another with --config"
+    )
 
 
 def taken(content: dict[str, Any], path: Path) -> Tables:
@@ -108,12 +114,20 @@ def _buckets(tables: object, path: Path) -> dict[str, tuple[float, ...]]:
     """The `[buckets]` table."""
     if not isinstance(tables, dict):
         raise SettingError(f"buckets in {path}: give a table of lists of numbers")
+    for name in tables:
+        if name.startswith(OURS) and name.removeprefix(OURS) in tables:
+            raise SettingError(
+                f"buckets in {path}: {name.removeprefix(OURS)} and {name} are one histogram: "
+                "leave one of them out"
+            )
     return {name: _bounds(raw, f"buckets.{name} in {path}") for name, raw in tables.items()}
 
 
 def _bounds(raw: object, source: str) -> tuple[float, ...]:
     numbers = raw if isinstance(raw, list) else []
-    usable = all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
+    usable = all(
+        type(number) in (int, float) and abs(number) <= sys.float_info.max for number in numbers
+    )
     if not numbers or not usable or any(a >= b for a, b in pairwise(numbers)):
         raise SettingError(f"{source}: give a list of rising numbers, such as [0.1, 0.2, 0.5]")
     return tuple(float(number) for number in numbers)

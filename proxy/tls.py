@@ -1,71 +1,104 @@
-"""TLS on both sides: contexts made of PEM files, checked at the start, read anew on SIGHUP."""
+"""TLS on both sides: contexts made of PEM texts, which can be exchanged while they are in use."""
 
+import contextlib
 import ssl
+from collections.abc import Callable, Iterator
+from typing import Any
 
+from proxy.papers import Paper, Papers, Read
 from proxy.settings import SettingError
+from proxy.shared import as_file
 
 _PROTOCOLS = ["http/1.1"]  # ALPN
 
 
-class Certificates:
-    """A context and the certificate that it shows, which can be read anew.
+class _Latest(ssl.SSLContext):
+    """Begins each connection with the context that it was given last.
 
-    Connections that are open keep what they began with.
+    A context can be given another certificate, but forgets no authority, and its tickets would
+    let in who was vouched for by one that no longer counts.
     """
 
-    def __init__(self, context: ssl.SSLContext, cert: str | None, key: str | None) -> None:
-        self.context = context
-        self._files = (cert, key) if cert is not None else None
+    current: ssl.SSLContext
+
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        """As of the context that is behind this one."""
+        return self.current.wrap_bio(*args, **kwargs)
+
+
+class Certificates:
+    """A context, of what `read` gave last and `make` makes of it.
+
+    Connections that are open keep what they began with. Raises SettingError.
+    """
+
+    def __init__(self, read: Read, make: Callable[[Papers], ssl.SSLContext]) -> None:
+        self._read = read
+        self._make = make
+        self._papers = read()
+        made = make(self._papers)
+        self.context = _Latest(made.protocol)
+        self.context.current = made
 
     def reload(self) -> None:
-        """Read the files again. Raises SettingError; then the old certificate stays."""
-        if self._files is not None:
-            _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), *self._files)  # half a load is lasting
-            _load(self.context, *self._files)
+        """Take what there is now. Raises SettingError; then all stays as it was."""
+        papers = self._read()
+        if papers != self._papers:
+            self.context.current = self._make(papers)
+            self._papers = papers
 
 
-def listening(cert: str, key: str | None, client_ca: str | None) -> Certificates:
+def listening(read: Read) -> Certificates:
     """For the clients' side. With `client_ca` only clients that it vouches for come in.
 
     Raises SettingError.
     """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    _load(context, cert, key)
-    if client_ca is not None:
-        _trust(context, client_ca, "client_ca")
-        context.verify_mode = ssl.CERT_REQUIRED
-    context.set_alpn_protocols(_PROTOCOLS)
-    return Certificates(context, cert, key)
+    return Certificates(read, _listening)
 
 
-def connecting(ca: str | None, cert: str | None, key: str | None, insecure: bool) -> Certificates:
-    """For https upstreams: the system's trust, and `ca`; none is needed if `insecure`.
+def connecting(read: Read, insecure: bool = False) -> Certificates:
+    """For https upstreams: the system's trust, and `upstream_ca`; none is needed if `insecure`.
 
     Raises SettingError.
     """
+    return Certificates(read, _believing if insecure else _connecting)
+
+
+def _listening(papers: Papers) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    _load(context, papers, "tls_")
+    if "client_ca" in papers:
+        _trust(context, papers["client_ca"], "client_ca")
+        context.verify_mode = ssl.CERT_REQUIRED
+    context.set_alpn_protocols(_PROTOCOLS)
+    return context
+
+
+def _connecting(papers: Papers) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    if ca is not None:
-        _trust(context, ca, "upstream_ca")
-    if cert is not None:
-        _load(context, cert, key, "upstream_")
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return Certificates(context, cert, key)
+    if "upstream_ca" in papers:
+        _trust(context, papers["upstream_ca"], "upstream_ca")
+    if "upstream_cert" in papers:
+        _load(context, papers, "upstream_")
+    return context
+
+
+def _believing(papers: Papers) -> ssl.SSLContext:
+    context = _connecting(papers)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def check(cert: str | None, key: str | None, client_ca: str | None) -> None:
-    """The listener's files, as they are named in the settings. Raises SettingError."""
-    if cert is not None:
-        listening(cert, key, client_ca)
-        return
+    """The listener's settings: whether they make sense together. Raises SettingError."""
     for name, value in (("tls_key", key), ("client_ca", client_ca)):
-        if value is not None:
+        if cert is None and value is not None:
             raise SettingError(f"{name} does nothing alone: give the certificate with --tls-cert")
 
 
 def check_upstream(ca: str | None, cert: str | None, key: str | None, insecure: bool) -> None:
-    """The files for upstreams, as they are named in the settings. Raises SettingError."""
+    """The settings for upstreams: whether they make sense together. Raises SettingError."""
     if key is not None and cert is None:
         raise SettingError(
             "upstream_key does nothing alone: give the certificate with --upstream-cert"
@@ -74,36 +107,43 @@ def check_upstream(ca: str | None, cert: str | None, key: str | None, insecure: 
         raise SettingError(
             "upstream_insecure believes everybody, upstream_ca does not: leave one of them out"
         )
-    if ca is not None or cert is not None:
-        connecting(ca, cert, key, insecure)
 
 
-def _load(context: ssl.SSLContext, cert: str, key: str | None, setting: str = "tls_") -> None:
+def _load(context: ssl.SSLContext, papers: Papers, side: str) -> None:
+    """Loads the certificate and the key of a side; the key may be in the certificate's file."""
+    cert = papers[f"{side}cert"]
+    key = papers.get(f"{side}key", cert)
+    named = f"{side}cert: {cert.path} with {'the key in it' if key is cert else key.path}"
     try:
-        # Without a password an encrypted key would have somebody asked for it at the terminal.
-        context.load_cert_chain(cert, key, password="")
+        with _files(cert, key) as (cert_file, key_file):
+            # Without a password an encrypted key would have somebody asked for it at the terminal.
+            context.load_cert_chain(cert_file, key_file, password="")
     except ssl.SSLError as error:
         why = "they do not belong together" if "MISMATCH" in (error.reason or "") else "not usable"
         raise SettingError(
-            f"{setting}cert: {cert} with {key or 'the key in it'}: {why}: give PEM files of a "
-            f"certificate and of its key, not encrypted"
+            f"{named}: {why}: give PEM files of a certificate and of its key, not encrypted"
         ) from None
-    except OSError as error:
-        files = cert if key is None else f"{cert} or {key}"
-        raise SettingError(_unreadable(f"{setting}cert", files, error)) from None
 
 
-def _trust(context: ssl.SSLContext, ca: str, setting: str) -> None:
+def _trust(context: ssl.SSLContext, ca: Paper, setting: str) -> None:
     try:
-        context.load_verify_locations(ca)
+        with _files(ca) as paths:
+            context.load_verify_locations(*paths)
     except ssl.SSLError:
         raise SettingError(
-            f"{setting}: no certificate in {ca}: give a PEM file of authorities' certificates"
+            f"{setting}: no certificate in {ca.path}: give a PEM file of authorities' certificates"
         ) from None
-    except OSError as error:
-        raise SettingError(_unreadable(setting, ca, error)) from None
 
 
-def _unreadable(setting: str, path: str, error: OSError) -> str:
-    flag = "--" + setting.replace("_", "-")
-    return f"{setting}: cannot read {path} ({error.strerror}): give a PEM file with {flag}"
+@contextlib.contextmanager
+def _files(*papers: Paper) -> Iterator[list[str]]:
+    """Paths for OpenSSL, which takes texts from files alone."""
+    with contextlib.ExitStack() as stack:
+        try:
+            paths = [stack.enter_context(as_file(one.text)) for one in papers]
+        except OSError as error:
+            raise SettingError(
+                f"no place to put {papers[0].path} for a moment ({error.strerror}): raise the "
+                "limit on descriptors (ulimit -n), or name a writable folder in TMPDIR"
+            ) from None
+        yield paths

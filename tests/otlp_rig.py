@@ -23,6 +23,7 @@ class Collecting(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
         self.status = 200
+        self.location = ""  # behind a redirect
         self.stuck = False
         self.go_on = threading.Event()
         self.bodies: list[bytes] = []
@@ -74,6 +75,11 @@ class Collecting(ThreadingHTTPServer):
 class _Answer(BaseHTTPRequestHandler):
     server: Collecting
 
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers["Content-Encoding"] == "gzip":
@@ -83,6 +89,8 @@ class _Answer(BaseHTTPRequestHandler):
         elif self.server.status == 200:
             self.server.take(self.path, body, dict(self.headers))
         self.send_response(self.server.status)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
         self.send_header("Content-Length", "0")
         self.end_headers()
 

@@ -17,6 +17,7 @@ import trustme
 from channel_rig import Ear, until
 from clients import RawClient, get, post
 from proxy_rig import play
+from test_tls import reading
 from upstreams import EVENTS, ScriptedUpstream, Silent, Visit, answering, chunk, sized
 
 from proxy.address import Upstream
@@ -60,7 +61,8 @@ async def working(path: Path, *upstreams: Upstream, **settings: Any) -> AsyncIte
     ear = await Ear().at(path / "channel")
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    worker = Worker(Config(upstreams=upstreams, **settings), 3, str(path / "channel"))
+    config = Config(upstreams=upstreams, **settings)
+    worker = Worker(reading(**config.papers), config, 3, str(path / "channel"))
     task = asyncio.ensure_future(worker.run(listener))
     running = Running(worker, task, port, ear)
     try:
@@ -240,13 +242,17 @@ def test_settings_reach_the_relay() -> None:
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"buckets": {"no_such_metric": (1.0, 2.0)}}, "buckets"),
+        (
+            {"buckets": {"conect_seconds": (1.0, 2.0)}},
+            r"^buckets: there is no histogram tokometer_conect_seconds: did you mean "
+            r"tokometer_connect_seconds\?$",
+        ),
     ],
 )
 def test_keeper_that_cannot_start_names_the_setting(settings: Any, named: str) -> None:
     with socket.socket() as admin, socket.socket(socket.AF_UNIX) as channel:
         with pytest.raises(SettingError, match=named) as problem:
-            run_keeper(Config(upstreams=(at(1),), **settings), admin, channel)
+            run_keeper(dict, Config(upstreams=(at(1),), **settings), admin, channel)
         assert "\n" not in str(problem.value)
 
 
@@ -257,6 +263,6 @@ def test_a_collector_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     config = Config(upstreams=(at(1),), otlp_endpoint="http://127.0.0.1:4318")
     with socket.socket() as admin, socket.socket(socket.AF_UNIX) as channel:
         with pytest.raises(SettingError, match=r"^otlp_endpoint: .*\(.*\): pip install") as problem:
-            run_keeper(config, admin, channel)
+            run_keeper(dict, config, admin, channel)
         assert str(problem.value).endswith(": pip install tokometer[otel]")
         assert "\n" not in str(problem.value)

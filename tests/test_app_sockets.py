@@ -16,14 +16,13 @@ from channel_rig import Ear, until
 from clients import RawClient, get, post
 from proxy_rig import play
 from test_app import EVENT, STREAM, at
-from test_tls import Files, files
+from test_tls import Files, files, reading, server_of
 from upstreams import EVENTS, ScriptedUpstream, Visit, answering, chunk, sized
 
 from proxy.address import Upstream
 from proxy.app import Worker
 from proxy.config import Config
 from proxy.sockets import listen
-from proxy.tls import listening
 
 DONE = chunk(b"data: [DONE]\n\n") + chunk(b"")
 
@@ -51,7 +50,8 @@ async def working(
     """A worker that listens at `host`."""
     ear = await Ear().at(path / "channel")
     config = Config(upstreams=upstreams, drain_seconds=0.1, **settings)
-    place = Place(listen(host, 0), Worker(config, 0, str(path / "channel")))
+    worker = Worker(reading(**config.papers), config, 0, str(path / "channel"))
+    place = Place(listen(host, 0), worker)
     place.path = host.removeprefix("unix:")
     address = place.listener.getsockname()
     assert address
@@ -86,7 +86,7 @@ def test_bytes_go_through_tls_one_read_one_write(tmp_path: Path) -> None:
             await visit.gone()
 
         async with (
-            ScriptedUpstream(script, listening(own.cert, own.key, None).context) as upstream,
+            ScriptedUpstream(script, server_of(own).context) as upstream,
             working(
                 tmp_path,
                 at(upstream.port, "https"),
@@ -157,7 +157,7 @@ def test_upstreams_are_shown_the_certificate_that_they_want(tmp_path: Path) -> N
             visit.say(sized(b"x"))
             await visit.gone()
 
-        strict = listening(own.cert, own.key, own.ca).context
+        strict = server_of(own, own.ca).context
         async with ScriptedUpstream(script, strict) as upstream:
             way = at(upstream.port, "https")
             async with working(tmp_path, way, upstream_ca=own.ca) as place:

@@ -48,6 +48,11 @@ def test_overrides_go_by_name_with_or_without_the_prefix() -> None:
 
 def test_an_override_of_no_histogram_is_named() -> None:
     bounds = buckets.Bounds({"a_secnods": [1]})
-    bounds.of("tokometer_a_seconds", (9,))
-    with pytest.raises(ValueError, match=r"tokometer_a_secnods; there are tokometer_a_seconds$"):
+    for name in ("tokometer_a_seconds", "tokometer_b_tokens"):
+        bounds.of(name, (9,))
+    with pytest.raises(ValueError, match=r"a_secnods: did you mean tokometer_a_seconds\?$"):
         bounds.check()
+    far = buckets.Bounds({"z": [1]})
+    far.of("tokometer_a_seconds", (9,))
+    with pytest.raises(ValueError, match=r"tokometer_z: did you mean tokometer_a_seconds\?$"):
+        far.check()

@@ -92,6 +92,22 @@ def test_the_model_is_the_one_that_is_set_else_the_first_that_is_listed(server: 
     assert [body["model"] for _, body in server.posts] == ["mine", "m"]
 
 
+def test_no_pattern_of_a_router_is_asked_as_a_model(server: Server) -> None:
+    server.knows("/v1/chat/completions", CHAT)
+    server.knows("/v1/models", {"data": [{"id": "*"}, {"id": "openai/*"}, {"id": "m"}]})
+    Perch(server).sing()
+    server.knows("/v1/models", {"data": [{"id": "*"}]})
+    Perch(server).sing()
+    Perch(server, canary_model="a*").sing()
+    assert [body.get("model") for _, body in server.posts] == ["m", None, "a*"]
+
+
+def test_no_more_of_a_models_name_is_told_than_anybody_would_write(server: Server) -> None:
+    body = event(model="x" * 500_000, choices=[{"index": 0, "delta": {"content": "One"}}])
+    server.knows("/v1/chat/completions", [(0.5, body), (1.0, END)])
+    assert Perch(server).sing()["model"] == "x" * 256
+
+
 def test_a_model_is_kept_while_it_is_listed(server: Server) -> None:
     server.knows("/v1/chat/completions", CHAT)
     perch = Perch(server)

@@ -80,6 +80,18 @@ def test_help_needs_no_server_code() -> None:
             "demo --host unix:/run/a",
             "host: the demo has several ports: give an address",
         ),
+        ("demo --seconds -3s", "flag --seconds: '-3s' will not do: give a duration such as 5"),
+        ("serve --idle-timeout -3s", "flag --idle-timeout: '-3s' will not do: give a duration"),
+        ("serve --max-inspect-bytes -1MiB", "flag --max-inspect-bytes: '-1MiB' will not do: give"),
+        ("serve --objective-ttft -.5s", "flag --objective-ttft: '-.5s' will not do: give a"),
+        ("serve --bits-per-weight -1e3", "flag --bits-per-weight: '-1e3' will not do: give a"),
+        ("ceiling --bandwidth -3GB/s", "flag --bandwidth: '-3GB/s' will not do: give a bandwidth"),
+        ("serve --prot -3s", "flag --prot: no such setting: did you mean --port?"),
+        ("serve -3s", "flag -3s: no such setting: leave it out"),
+        (
+            "serve --host -a",
+            "argument --host: expected one argument: give it, behind a = if it begins with -",
+        ),
         ("demo --seconds soon", "flag --seconds: 'soon' will not do: give a duration"),
         ("srve", "argument COMMAND: invalid choice: 'srve'"),
         ("", f"give a command: {', '.join(COMMANDS)} (tokometer --help says more)\n"),
@@ -93,6 +105,17 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert out == ""
     assert err.startswith(f"tokometer: {line}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["a\nb"], ["serve", "a\nb"], ["serve", "--a\nb"], ["serve", "--port", "\x1b[31m"]]
+)
+def test_what_breaks_lines_is_quoted_without_breaking_any(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = said(capsys, *arguments)
+    assert code == 2
+    assert err.rstrip("\n").isprintable()
 
 
 def test_a_bad_variable_is_one_line_and_exit_code_2(

@@ -168,28 +168,11 @@ def test_a_file_that_is_not_toml_is_named(file: Path, content: bytes) -> None:
     assert refused({**URL, "config": str(file)}).startswith(f"config: {file} is not TOML (")
 
 
-@pytest.mark.parametrize(
-    ("name", "flag"),
-    [
-        ("upstream_ca", "--upstream-ca"),
-        ("upstream_cert", "--upstream-cert"),
-        ("tls_cert", "--tls-cert"),
-        ("admin_token_file", "--admin-token-file"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_told_at_once(tmp_path: Path, name: str, flag: str) -> None:
-    path = tmp_path / "missing"
-    said = refused({**URL, name: str(path)})
-    assert said.startswith(f"{name}: cannot read {path} (No such file or directory): give a ")
-    assert said.endswith(flag)
-
-
-def test_no_certificate_to_trust_is_told_at_once(tmp_path: Path) -> None:
-    empty = tmp_path / "empty.pem"
-    empty.touch()
-    assert refused({**URL, "upstream_ca": str(empty)}).startswith(
-        f"upstream_ca: no certificate in {empty}: give a PEM file"
-    )
+def test_files_that_prove_who_somebody_is_are_named_by_their_settings() -> None:
+    assert load(URL, {}).papers == {}
+    given = {"tls_cert": "a", "tls_key": "b", "client_ca": "c", "admin_token_file": "d"}
+    given |= {"upstream_ca": "e", "upstream_cert": "f", "upstream_key": "g"}
+    assert load({**URL, **given}, {}).papers == given
 
 
 @pytest.mark.parametrize(

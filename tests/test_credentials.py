@@ -1,11 +1,11 @@
 import base64
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.credentials import read_token, shows
+from proxy.credentials import shows, token
+from proxy.papers import Paper, Papers
 from proxy.settings import SettingError
 
 TOKEN = b"0123456789abcdef:xyz"
@@ -52,19 +52,17 @@ def test_any_header_has_an_answer(header: bytes) -> None:
     assert shows(header, TOKEN) in (False, True)
 
 
-def test_a_token_is_read_without_the_end_of_its_line(tmp_path: Path) -> None:
-    (tmp_path / "t").write_bytes(TOKEN + b"\r\n")
-    assert read_token(str(tmp_path / "t")) == TOKEN
+def with_token(content: bytes) -> Papers:
+    return {"admin_token_file": Paper("/a/file", content)}
+
+
+def test_a_token_is_read_without_the_end_of_its_line() -> None:
+    assert token(with_token(TOKEN + b"\r\n")) == TOKEN
+    assert token({}) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"two words of a token here", b"\xff" * 20])
-def test_what_is_no_token_is_refused_and_not_quoted(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "t").write_bytes(content)
-    with pytest.raises(SettingError, match="openssl rand") as refusal:
-        read_token(str(tmp_path / "t"))
+def test_what_is_no_token_is_refused_and_not_quoted(content: bytes) -> None:
+    with pytest.raises(SettingError, match=r"/a/file must hold .*openssl rand") as refusal:
+        token(with_token(content))
     assert "words" not in str(refusal.value) and "\n" not in str(refusal.value)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"admin_token_file: cannot read .*No such file"):
-        read_token(str(tmp_path / "t"))

@@ -4,7 +4,9 @@ import orjson
 import pytest
 
 from proxy import facts
-from proxy.facts import Reply
+from proxy.channel import Probed
+from proxy.facts import Facts, Reply
+from proxy.sender import _encoded
 
 # What recorded servers answered, shortened.
 VLLM = {"object": "list", "data": [{"id": "tiny", "object": "model", "owned_by": "vllm"}]}
@@ -25,9 +27,19 @@ TEI = {"model_id": "BAAI/bge", "version": "1.5", "model_type": {"embedding": {"p
 SGLANG = {"model_path": "qwen", "tokenizer_path": "qwen", "version": "0.5.1", "api_key": None}
 
 
-def read(engine: str, path: str, body: Any) -> tuple[str, str] | None:
+def asked(engine: str, path: str, body: Any) -> Facts | None:
     (question,) = [one for one in facts.questions(engine) if one.path == path]
-    told = question.read(body)
+    return question.read(body)
+
+
+def read_facts(engine: str, path: str, body: Any) -> Facts:
+    told = asked(engine, path, body)
+    assert told is not None
+    return told
+
+
+def read(engine: str, path: str, body: Any) -> tuple[str, str] | None:
+    told = asked(engine, path, body)
     return told and told[:2]
 
 
@@ -51,11 +63,48 @@ def test_names_of_a_list_of_models(body: Any, names: tuple[str, ...]) -> None:
 
 
 def test_a_list_that_is_too_long_to_tell_is_none() -> None:
-    listed = [{"id": f"{number:0200}"} for number in range(499)]
-    assert len(facts.models({"data": listed})) == 499
+    listed = [{"id": f"{number:0197}"} for number in range(999)]
+    assert len(facts.models({"data": listed})) == 999
     assert facts.models({"data": [*listed, *({"id": f"x{n:0200}"} for n in range(5))]}) == ()
     (name,) = facts.models({"data": [{"id": "x" * 10_000}]})
     assert len(name) == 256
+
+
+@pytest.mark.parametrize("character", ["x", "模", "\0", '"', "\U0001f600"])
+def test_whatever_is_listed_what_is_told_of_it_fits_in_a_record(character: str) -> None:
+    for count in range(1, 1000, 9):
+        body = {"data": [{"id": f"{n}{character * 200}"} for n in range(count)]}
+        if not (found := facts.models(body)):
+            break
+    assert count > 100
+    assert found == ()
+    longest = facts.models({"data": body["data"][: count - 9]})
+    version = read_facts("vllm", "/version", {"version": character * 1_000_000})
+    record: Probed = {
+        "kind": "probed",
+        "upstream": "up",
+        "up": True,
+        "engine": version.engine,
+        "version": version.version,
+        "models": list(longest),
+    }
+    assert _encoded(record)
+
+
+@pytest.mark.parametrize(
+    ("engine", "path", "body"),
+    [
+        ("llama.cpp", "/props", PROPS | {"build_info": "x" * 1000}),
+        ("tgi", "/info", TGI | {"version": "x" * 1000, "model_id": "x" * 1000}),
+        ("sglang", "/server_info", SGLANG | {"version": "x" * 1000}),
+        ("ollama", "/api/version", {"version": "x" * 1000}),
+    ],
+)
+def test_no_more_is_kept_of_a_name_than_anybody_would_write(
+    engine: str, path: str, body: Any
+) -> None:
+    told = read_facts(engine, path, body)
+    assert max(map(len, (told.version, *told.models))) == 256
 
 
 @pytest.mark.parametrize(

@@ -372,3 +372,30 @@ def test_a_long_stream_of_short_events_never_overflows(monkeypatch: pytest.Monke
         source: Framing = make()
         assert len(read(source, *[unit[:5], unit[5:]] * 50)) == 50
         assert not source.overflowed
+
+
+@pytest.mark.parametrize(
+    ("body", "unfinished"),
+    [
+        (b'{"a": "} \\" ]"}', False),
+        (b'{"a": "} \\" ]"', True),
+        (b'{"a": "}', True),
+        (b'{"a": "}\\', True),
+        (b"[{}, [1]]", False),
+        (b"[{}, [1]", True),
+        (b"", False),
+        (b"text {", False),
+        (b"{" * 100_000 + b"}" * 100_000, False),
+        (b"{" * 100_000 + b"}" * 99_999, True),
+        (b'{"a":"' + b"x" * MAX_BODY_BYTES + b'"} \n', False),
+        (b'{"a":"' + b"x" * MAX_BODY_BYTES, True),
+    ],
+)
+@pytest.mark.parametrize("cut", [1, 7, 100_000, 1 << 30])
+def test_of_a_body_is_known_whether_it_ends_inside(body: bytes, unfinished: bool, cut: int) -> None:
+    if len(body) // cut > 50_000:
+        cut *= 999
+    framing = Body()
+    for start in range(0, len(body), cut):
+        framing.feed(body[start : start + cut])
+    assert framing.unfinished is unfinished

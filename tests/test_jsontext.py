@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.jsontext import MAX_ELEMENT_BYTES, Elements, edges, is_heavy
+from proxy.jsontext import MAX_ELEMENT_BYTES, Elements, edges, is_heavy, is_open
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -144,3 +144,10 @@ def test_many_values_are_heavy_and_one_long_text_is_not() -> None:
     assert not is_heavy(b'{"image":"' + b"A" * 4_000_000 + b'"}')
     assert is_heavy(b'{"image":"' + b"A" * 5_000_000 + b'"}')
     assert not is_heavy(b"[" + b"1," * 1000 + b"1]")
+
+
+@pytest.mark.parametrize("value", ["", 'a "quoted" } \\ text ]', [[], {}, [{"b": "]"}]], {"b": {}}])
+def test_a_text_is_open_until_its_last_bracket(value: object) -> None:
+    text = json.dumps({"a": value}).encode()
+    assert not is_open(text)
+    assert all(is_open(text[:end]) for end in range(1, len(text)))

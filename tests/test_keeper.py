@@ -292,7 +292,7 @@ def test_served_until_sigterm_it_takes_what_is_on_its_way(
         sender = Sender(str(tmp_path / "s"), 0, lambda: nothing, lambda: None)
         async with asyncio.TaskGroup() as tasks, httpx.AsyncClient(base_url=address) as client:
             served = tasks.create_task(
-                keeper.serve(listener, listening(tmp_path / "s"), Guard(None, local=True))
+                keeper.serve(listener, listening(tmp_path / "s"), Guard(dict, local=True))
             )
             sender.start()
             await until(lambda: keeper.unready() is None)

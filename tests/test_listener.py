@@ -196,12 +196,15 @@ def test_offer_of_another_protocol_is_declined_and_http_goes_on(protocol: bytes)
     play(main)
 
 
+@pytest.mark.parametrize("method", [b"CONNECT", b"connect", b"Connect", b"cONNECT"])
 @pytest.mark.parametrize("target", [b"a:1", b"/a", b"http://a/b"])
-def test_connect_is_refused_and_what_comes_behind_it_is_not_read(target: bytes) -> None:
+def test_connect_is_refused_and_what_comes_behind_it_is_not_read(
+    target: bytes, method: bytes
+) -> None:
     async def main() -> None:
         async with serving(echo) as listening:
             client = await listening.client()
-            client.send(b"CONNECT %b HTTP/1.1\r\nHost: a\r\n\r\n" % target, get(b"/hidden"))
+            client.send(b"%b %b HTTP/1.1\r\nHost: a\r\n\r\n" % (method, target), get(b"/hidden"))
             answer = await client.answer()
             assert (answer.status, answer.values(b"connection")) == (400, [b"close"])
             assert await client.ended() == b""

@@ -165,6 +165,27 @@ def test_a_loss_is_said_once_until_it_is_over(collector: Collecting, rig: Rig) -
     assert all("\n" not in line for line in rig.said)
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 304, 307, 308])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_redirect_is_no_success_and_is_not_followed(
+    collector: Collecting, rig: Rig, status: int, elsewhere: bool
+) -> None:
+    with collecting() as other:
+        collector.status = status
+        collector.location = f"{other.url}/v1/traces" if elsewhere else ""
+        for count in range(1, 4):
+            rig.exchange()
+            assert eventually(partial(rig.gave_up, count))
+        assert eventually(lambda: rig.said_of("spans cannot be sent") == 1)
+        assert eventually(lambda: rig.said_of("metrics cannot be sent") == 1)
+        assert all(f"(code: {status})" in line for line in rig.said)
+        assert other.headers == []
+    collector.status = 200
+    rig.exchange()
+    assert eventually(collector.spans)
+    assert len(rig.said) == 2
+
+
 def test_a_collector_that_is_not_there_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")  # enough for another try
     with socket.socket() as unused:

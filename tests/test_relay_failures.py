@@ -8,6 +8,7 @@ import orjson
 import pytest
 from clients import Answer, get, post
 from proxy_rig import Clock, play, proxying
+from test_framing import frame
 from upstreams import (
     EVENTS,
     Script,
@@ -179,6 +180,125 @@ def test_unframed_answer_that_ends_with_a_reset_is_not_whole() -> None:
             with pytest.raises(asyncio.IncompleteReadError):
                 await client.chunk()
             assert (await proxy.records.end())["outcome"] == "truncated"
+
+    play(main)
+
+
+JSON = b"Content-Type: application/json\r\n"
+ANSWER = b'{"id":"c","object":"chat.completion","choices":[{"message":{"content":"a } b"}}]}'
+LONG = b'{"data":"' + b"x" * 400_000 + b'","usage":{}}'
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+@pytest.mark.parametrize(
+    ("body", "cut"),
+    [
+        (ANSWER, False),
+        (b" \r\n" + ANSWER + b"\n", False),
+        (b"[" + ANSWER + b"]", False),
+        (LONG, False),
+        (b'{"a": NaN}', False),
+        (b"{'a': 1}", False),
+        (b"no JSON {", False),
+        (b"12", False),
+        (b"", False),
+        (ANSWER[:-1], True),
+        (ANSWER[:60], True),
+        (ANSWER[:1], True),
+        (b"  " + ANSWER[:30], True),
+        (b"[" + ANSWER, True),
+        (b"[" + ANSWER + b',{"a"', True),
+        (LONG[:-4], True),
+        (LONG[:300_000], True),
+    ],
+)
+def test_json_that_the_end_of_the_connection_cuts_is_not_whole(
+    body: bytes, cut: bool, version: bytes
+) -> None:
+    async def main() -> None:
+        head = b"HTTP/%b 200 OK\r\n%b\r\n" % (version, JSON)
+        script = saying(head, body, ending=Visit.close)
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            answer = await (await proxy.client()).ask(post(CHAT, b'{"model":"m"}'))
+            assert (answer.clean, answer.body) == (not cut, body)
+            end = await proxy.records.end()
+            assert end["outcome"] == ("truncated" if cut else "completed")
+            inside = "closed by the upstream inside of the answer's JSON"
+            assert end.get("error") == (inside if cut else None)
+
+    play(main)
+
+
+@pytest.mark.parametrize("coding", [b"", b"Content-Length: 60\r\n"])
+def test_json_of_a_length_that_was_kept_is_whole_whatever_it_holds(coding: bytes) -> None:
+    async def main() -> None:
+        body = ANSWER[:60]
+        framed = body if coding else chunk(body) + chunk(b"")
+        coding_ = coding or b"Transfer-Encoding: chunked\r\n"
+        script = saying(b"HTTP/1.1 200 OK\r\n", JSON, coding_, b"\r\n", framed, ending=Visit.close)
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            answer = await (await proxy.client()).ask(post(CHAT, b'{"model":"m"}'))
+            assert (answer.clean, answer.body) == (True, body)
+            assert (await proxy.records.end())["outcome"] == "completed"
+
+    play(main)
+
+
+FINISH = b'data: {"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (EVENT, "truncated"),
+        (EVENT + EVENT[:20], "truncated"),
+        (EVENT + FINISH[:30], "truncated"),
+        (b"", "truncated"),
+        (EVENT + FINISH, "completed"),
+        (EVENT + b"data: [DONE]\n\n", "completed"),
+        (EVENT + b"data: [DONE]", "completed"),
+    ],
+)
+def test_a_stream_that_the_end_of_the_connection_ends_needs_its_terminator(
+    said: bytes, outcome: str, version: bytes
+) -> None:
+    async def main() -> None:
+        head = b"HTTP/%b 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" % version
+        script = saying(head, said, ending=Visit.close)
+        async with ScriptedUpstream(script) as upstream, proxying(upstream.port) as proxy:
+            answer = await (await proxy.client()).ask(STREAM)
+            assert answer.body == said
+            end = await proxy.records.end()
+            assert end["outcome"] == outcome
+
+    play(main)
+
+
+@pytest.mark.parametrize(
+    ("damage", "outcome", "error"),
+    [
+        (None, "completed", None),
+        (-1, "truncated", "a frame of the stream is damaged: its checksum or a length is wrong"),
+        (9, "truncated", "a frame of the stream is damaged: its checksum or a length is wrong"),
+        (0, "truncated", "a frame of the stream is damaged: its checksum or a length is wrong"),
+    ],
+)
+def test_a_damaged_frame_is_told_as_such(
+    damage: int | None, outcome: str, error: str | None
+) -> None:
+    async def main() -> None:
+        text = bytearray(frame(b'{"delta":{"text":"Hi"}}', event_type=b"contentBlockDelta"))
+        if damage is not None:
+            text[damage] ^= 1
+        body = bytes(text) + frame(b'{"stopReason":"end_turn"}', event_type=b"messageStop")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.amazon.eventstream\r\n"
+        length = b"Content-Length: %d\r\n\r\n" % len(body)
+        async with answering(head + length + body) as upstream, proxying(upstream.port) as proxy:
+            answer = await (await proxy.client()).ask(post(b"/model/m/converse-stream", b"{}"))
+            assert (answer.clean, answer.body) == (True, body)
+            end = await proxy.records.end()
+            assert (end["outcome"], end.get("error")) == (outcome, error)
 
     play(main)
 

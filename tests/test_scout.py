@@ -20,7 +20,7 @@ from proxy.scout import Scout
 from proxy.scouting import Scouting
 from proxy.tls import connecting
 
-TLS = connecting(None, None, None, False)
+TLS = connecting(dict)
 
 
 @asynccontextmanager

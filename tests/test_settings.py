@@ -228,5 +228,15 @@ def test_a_value_of_no_kind_for_a_parser_is_an_error_too() -> None:
         from_file(settings_of(Shelf), {"books": {}}, Path("x.toml"))
 
 
+def test_what_is_said_of_a_setting_is_one_line_of_bounded_length() -> None:
+    for text, said in [
+        ("a\nb\r\x1b\x7f\u2028", r"a\nb\r\x1b\x7f\u2028"),
+        ("\udcff·é", r"\udcff·é"),
+    ]:
+        assert str(SettingError(text)) == said
+    long = str(SettingError("begin " + "x" * 100_000 + " end"))
+    assert long.startswith("begin x") and long.endswith("x end") and len(long) < 1100
+
+
 def test_a_name_like_no_other_is_told_to_go() -> None:
     assert unknown("zzz", ["port"]) == "no such setting: leave it out"

@@ -78,12 +78,15 @@ def run_scout(config, channel_path):
         signal.pause()
 """
 RUN = """
+def reload():
+    print("files read anew", file=sys.stderr, flush=True)
+
 config = Config(
     upstreams=(Upstream("default", "http", "127.0.0.1", 8000),), port=PORT, admin_port=0,
     workers=WORKERS, drain_seconds=DRAIN,
 )
 with opened(config) as sockets:
-    sys.exit(Supervisor(config, sockets, run_worker, run_keeper, run_scout).run())
+    sys.exit(Supervisor(config, sockets, run_worker, run_keeper, run_scout, reload).run())
 """
 
 
@@ -267,10 +270,11 @@ def test_a_stop_refuses_new_connections_and_lets_running_ones_end(number: int) -
         assert one.line() == ""
 
 
-def test_a_hangup_is_told_to_the_keeper_which_opens_the_log_anew() -> None:
+def test_a_hangup_has_files_read_anew_and_is_then_told_to_the_keeper() -> None:
     with running() as one:
         first = pid_from(one.ready().connect())
         one.process.send_signal(signal.SIGHUP)
+        assert one.line() == "files read anew\n"
         assert one.line() == "log opened anew\n"
         assert pid_from(one.connect()) == first
 

@@ -1,4 +1,5 @@
 import json
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -145,3 +146,17 @@ def test_what_holds_no_model_is_an_error_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ValueError, match=r"config.json is not JSON"):
         weights(str(of_safetensors(tmp_path / "x.safetensors", {"a": 1})))
+
+
+def test_a_nest_in_a_file_of_weights_is_refused(tmp_path: Path) -> None:
+    one = struct.pack("<IQ", 9, 1)  # an array of one array
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1) + b"k"
+    (tmp_path / "a.gguf").write_bytes(head + struct.pack("<I", 9) + one * 100_000)
+    with pytest.raises(ValueError, match="its GGUF header cannot be read"):
+        weights(str(tmp_path / "a.gguf"))
+    nest = b'{"a":' * 100_000
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(nest)) + nest)
+    (tmp_path / "a.json").write_bytes(nest)
+    for name in ("a.safetensors", "a.json"):
+        with pytest.raises(ValueError, match=name):
+            weights(str(tmp_path / name))
