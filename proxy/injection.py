@@ -10,6 +10,7 @@ import re
 
 import orjson
 
+from proxy.formats.openai import chat_event
 from proxy.framing import MAX_EVENT_BYTES, Blocks, is_flood, payload
 from proxy.jsontext import is_heavy
 
@@ -136,4 +137,5 @@ def _reports_usage_only(block: bytes) -> bool:
         isinstance(event, dict)
         and event.get("choices") == []
         and isinstance(event.get("usage"), dict)
+        and not chat_event(event, found.name.decode("latin-1")).error
     )

@@ -178,6 +178,12 @@ KEPT = [
     sse('[{"choices":[],"usage":{"a":1}}]'),
     sse({"error": {"message": '"choices":[]'}}),
 ]
+# Such as the error of a stream that was cut short.
+FAILED = [
+    sse({"choices": [], "usage": counts(9, 2), "error": {"message": "out of memory"}}),
+    sse({"choices": [], "usage": counts(9, 2), "message": "out of memory"}, "error"),
+    sse({"choices": [], "usage": counts(9, 2), "x_groq": {"error": "out of memory"}}),
+]
 TAKEN = [
     used(9, 2),
     sse({"usage": counts(9, 2), "choices": []}, "message"),
@@ -189,7 +195,7 @@ TAKEN = [
 ]
 assert all(len(block.split(b"\n\n")) == 2 for block in KEPT + TAKEN)
 
-STREAMS = st.lists(st.sampled_from(KEPT) | st.sampled_from(TAKEN), max_size=10)
+STREAMS = st.lists(st.sampled_from(KEPT + FAILED) | st.sampled_from(TAKEN), max_size=10)
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 
 

@@ -59,7 +59,15 @@ TABLE: tuple[Interface, ...] = (
 APIS = tuple(dict.fromkeys([*(row.api for row in TABLE), OTHER.api]))
 
 
-@lru_cache(1024)
+# No interface has longer ones. All patterns go through a path, and the last ones are remembered.
+_MAX_PATH_CHARACTERS = 4096
+
+
 def interface(path: str) -> Interface:
     """The interface behind a request path (without its query), whatever prefix it has."""
+    return OTHER if len(path) > _MAX_PATH_CHARACTERS else _interface(path)
+
+
+@lru_cache(1024)
+def _interface(path: str) -> Interface:
     return next((row for row in TABLE if row.path_ends.search(path)), OTHER)

@@ -184,8 +184,9 @@ def _plain(payload: dict[str, JSON]) -> Event:
     return found
 
 
-_CONVERSE = re.compile(r"/model/.+/converse(?:-stream)?$")
-_INVOKE = re.compile(r"/model/.+/invoke(?:-with-response-stream)?$")
+# From the first `/model/` on, and not from each of them again.
+_CONVERSE = re.compile(r"^(?>.*?/model/).+/converse(?:-stream)?$")
+_INVOKE = re.compile(r"^(?>.*?/model/).+/invoke(?:-with-response-stream)?$")
 
 ROWS = (
     Interface("bedrock", _CONVERSE, call, converse_event),
