@@ -6,7 +6,6 @@ of the protocol become httpx's here and in `upstream`, nowhere else.
 
 import asyncio
 import os
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import cast
@@ -15,6 +14,7 @@ import httptools
 import httpx
 
 from proxy.answer import Answer, Shortcut
+from proxy.incoming import Incoming
 from proxy.probes import probe
 
 Clock = Callable[[], float]
@@ -27,8 +27,6 @@ _LONGEST = max(map(len, SIZES))  # of the line with the size
 
 # So many bytes without one of a body among them are no head, no interim answers, no trailers.
 _MAX_BARREN_BYTES = 256 << 10
-_VISIBLE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
-
 # A request with a body up to this goes out in one write with its head.
 _ONE_WRITE_BYTES = 64 << 10
 
@@ -43,7 +41,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.made_at = clock()
-        self._parser = httptools.HttpResponseParser(self)
+        self.incoming = Incoming(self._begun)
         self._transport: asyncio.Transport | None = None
         self._shortcut: Shortcut | None = None
         self._shortened = False
@@ -63,29 +61,22 @@ class Connection(asyncio.Protocol):
 
     def _reset(self) -> None:
         """Forget the last exchange."""
-        self.keep = False
+        self.keep = True
         self._head: asyncio.Future[None] | None = None
         self._answer: Answer | None = None
-        self._headless = False  # the answer to a HEAD has no body, whatever its headers say
         self._touched = False  # a byte of the answer has arrived
-        self._started = False  # its head is complete
-        self._framed = False
-        self._interim = False
-        self._surplus = False
-        self._switched = False  # to another protocol, of which
-        self._beyond = b""  # this has come
         self._barren = 0  # bytes since the last one of the body
-        self._fault = ""  # what is wrong with the head, though it can be parsed
-        self._chunk_over = False  # the last thing that the parser saw was the end of a chunk
+        self._beyond = b""  # what has come of another protocol
         self._between_chunks = False
-        self._pieces: list[bytes] = []
-        self._ended = False
-        self.status = 0
-        self.reason = b""
-        self.headers: list[tuple[bytes, bytes]] = []
         self._asked_at = 0.0
         self.arrived = 0.0  # the last read
         self.head_at = 0.0  # the one that completed the head
+
+    def _begun(self) -> None:
+        """The head of the answer is complete."""
+        self.head_at = self.arrived
+        if self._head is not None and not self._head.done():
+            self._head.set_result(None)
 
     # --- asyncio's side -------------------------------------------------------------------------
 
@@ -113,27 +104,28 @@ class Connection(asyncio.Protocol):
                     self._fail(mistake)
                 return
         self._touched = True
+        incoming = self.incoming
         try:
-            self._parser.feed_data(data)
+            incoming.feed(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
             self.keep = False
-            if self._switched and not self._fault:
+            if incoming.switched and not incoming.fault:
                 first = isinstance(problem, httptools.HttpParserUpgrade) and not self._beyond
                 self._beyond += data[problem.args[0] :] if first else data
                 self.pause_reading()
                 return
             self._deliver(answer, at)
-            if not self._ended:  # or else the answer was whole, and this came behind it
-                self._fail(_invalid(self._fault or str(problem)))
+            if not incoming.ended:  # or else the answer was whole, and this came behind it
+                self._fail(_invalid(incoming.fault or str(problem)))
                 return
-        if not self._pieces and self._swollen(len(data)):
+        if not incoming.pieces and self._swollen(len(data)):
             self._fail(_invalid("no end of headers"))
             return
         # Were a size begun, there would be no line's end.
-        self._between_chunks = self._chunk_over and data.endswith(b"\r\n")
+        self._between_chunks = incoming.chunk_over and data.endswith(b"\r\n")
         self._deliver(answer, at)
-        if self._ended:
-            self._ended = self._between_chunks = False
+        if incoming.ended:
+            incoming.ended = self._between_chunks = False
             answer.finish(at)
         if self._shortened is not (self._between_chunks and self._shortcut is not None):
             self._switch()
@@ -162,7 +154,7 @@ class Connection(asyncio.Protocol):
         return self._barren > _MAX_BARREN_BYTES
 
     def _deliver(self, answer: Answer, at: float) -> None:
-        if pieces := self._pieces:
+        if pieces := self.incoming.pieces:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
             self._barren = 0
@@ -178,7 +170,7 @@ class Connection(asyncio.Protocol):
         answer = self._answer
         if answer is None:
             return
-        if exc is None and self._started and not self._framed and not answer.complete:
+        if exc is None and self.incoming.ends_with_the_connection and not answer.complete:
             answer.finish(self._clock(), by_close=True)
         elif self._is_stale():
             self._fail(StaleConnection())
@@ -198,91 +190,6 @@ class Connection(asyncio.Protocol):
             self._writable.set_result(None)
         self._writable = None
 
-    # --- httptools' side ------------------------------------------------------------------------
-
-    def on_message_begin(self) -> None:
-        if self._started:  # a second answer that nobody asked for
-            self.keep, self._surplus = False, True
-
-    def on_status(self, reason: bytes) -> None:
-        if not self._surplus:
-            self.reason += reason
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._started:  # trailers end here, like all hop-by-hop fields
-            return
-        self.headers.append((name, value))
-        if len(name) == 14 and name.lower() == b"content-length":
-            self._framed = True
-        elif len(name) == 17 and name.lower() == b"transfer-encoding":
-            coding = value.strip(b" \t").lower()
-            self._framed = coding == b"chunked"
-            if coding not in (b"chunked", b"identity"):  # nobody would undo it
-                self._fault = "a transfer coding other than chunked"
-
-    def on_headers_complete(self) -> None:
-        if self._surplus:
-            return
-        self.status = self._parser.get_status_code()
-        self._switched = self.status == 101
-        if self.status < 100:
-            self._fault = "no such status"
-        if self._switched and not self._may_switch():
-            self._fault = "a switch to another protocol that was not offered"
-        version = self._parser.get_http_version()
-        if version not in ("1.1", "1.0"):
-            self._fault = "another version of HTTP"
-        if self._fault:
-            raise ValueError  # which stops the parser
-        if not _VISIBLE.fullmatch(self.reason):
-            self.reason = b""
-        if 100 <= self.status < 200 and not self._switched:
-            self._interim = True
-            return
-        self._started = True
-        self.head_at = self.arrived
-        # Behind an answer of HTTP/1.0 with a transfer coding nobody knows (RFC 9112, 6.1).
-        self.keep = self._parser.should_keep_alive() and version == "1.1"
-        if self.status in (204, 304):
-            self._framed = True
-        if self._head is not None and not self._head.done():
-            self._head.set_result(None)
-        if self._headless:
-            self._framed = self._ended = True
-
-    def _may_switch(self) -> bool:
-        """Whether it is to a protocol that was offered, and said as RFC 9110, 7.8, has it."""
-        offered = self._answer.switches if self._answer is not None else b""
-        fields = [(name.lower(), value.lower()) for name, value in self.headers]
-        options = [value for name, value in fields if name == b"connection"]
-        if b"upgrade" not in {one.strip() for one in b",".join(options).split(b",")}:
-            return False
-        chosen = [value for name, value in fields if name == b"upgrade"]
-        known = {one.strip() for one in offered.lower().split(b",")}
-        return len(chosen) == 1 and chosen[0].strip() in known - {b""}
-
-    def on_chunk_header(self) -> None:
-        self._chunk_over = False
-
-    def on_chunk_complete(self) -> None:
-        self._chunk_over = not self._surplus
-
-    def on_body(self, data: bytes) -> None:
-        if self._headless:
-            self.keep = False
-        elif not self._surplus:
-            self._pieces.append(data)
-
-    def on_message_complete(self) -> None:
-        if self._interim:
-            if self._answer is not None and self._answer.inform is not None:
-                self._answer.inform(self.status, self.reason, self.headers.copy())
-            self._interim = self._framed = False
-            self.headers.clear()
-            self.reason = b""
-        elif not self._surplus and not self._switched:
-            self._ended = True
-
     # --- the exchange's side --------------------------------------------------------------------
 
     async def ask(
@@ -297,7 +204,7 @@ class Connection(asyncio.Protocol):
         """
         self._reset()
         self._answer = answer
-        self._headless = headless
+        self.incoming.expect(headless, answer.switches, answer.inform)
         self._head = asyncio.get_running_loop().create_future()
         if self.lost:
             raise StaleConnection if self.reused else _closed(None)
@@ -377,12 +284,13 @@ class Connection(asyncio.Protocol):
             self._idle.cancel()
             self._idle = None
         complete = self._answer is not None and self._answer.complete
+        keep = self.keep and self.incoming.keep and not self.lost
         self._answer = None
         self.shorten(None)
-        if complete and self.keep and not self.lost and self._writable is None:
+        if complete and keep and self._writable is None:
             self.resume_reading()
-            if self._headless:  # the parser would wait for a body
-                self._parser = httptools.HttpResponseParser(self)
+            if self.incoming.headless:  # the parser would wait for a body
+                self.incoming = Incoming(self._begun)
             self.reused = True
             return True
         self.cut()

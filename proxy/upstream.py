@@ -95,11 +95,11 @@ class Transport(httpx.AsyncBaseTransport):
             answer.close()
             raise
         return httpx.Response(
-            connection.status,
-            headers=connection.headers,
+            connection.incoming.status,
+            headers=connection.incoming.headers,
             stream=answer,
             extensions={
-                "reason_phrase": connection.reason,
+                "reason_phrase": connection.incoming.reason,
                 "arrived": connection.head_at,
                 "detach": connection.detach,
             },

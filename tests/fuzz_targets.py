@@ -251,7 +251,7 @@ async def _answer(data: bytes) -> None:
     problem = asking.exception()
     assert problem is None or type(problem).__module__ == "httpx", problem
     if problem is None:
-        assert 100 <= talk.connection.status <= 999
+        assert 100 <= talk.connection.incoming.status <= 999
     talk.answer.close()
 
 

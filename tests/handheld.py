@@ -103,4 +103,4 @@ async def hear(talk: Talk, *reads: bytes, **how: Any) -> tuple[int, list[Pair], 
         talk.say(data)
     await asking
     body = b"".join(data for data, _ in await talk.read())
-    return talk.connection.status, talk.connection.headers, body
+    return talk.connection.incoming.status, talk.connection.incoming.headers, body

@@ -154,7 +154,7 @@ def test_what_comes_behind_an_answer_does_not_change_it_and_poisons_the_connecti
     async def main(talk: Talk) -> None:
         reads = [whole, surplus] if apart else [whole + surplus]
         assert (await hear(talk, *reads))[::2] == (200, b"hello")
-        assert talk.connection.reason == b"OK"
+        assert talk.connection.incoming.reason == b"OK"
         talk.answer.close()
         assert talk.kept == [False]
         assert talk.wire.aborted

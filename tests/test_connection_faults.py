@@ -89,10 +89,10 @@ def test_answer_of_one_meaning_is_taken_however_odd(raw: bytes) -> None:
 def test_reason_that_cannot_be_shown_is_left_out(reason: bytes) -> None:
     async def main(talk: Talk) -> None:
         await hear(talk, sized(b"hello", status=b"200 " + reason))
-        assert talk.connection.reason == b""
+        assert talk.connection.incoming.reason == b""
         talk.answer.close()
         await hear(talk, sized(b"hello", status=b"200 Tr\xc3\xa8s bien"))
-        assert talk.connection.reason == b"Tr\xc3\xa8s bien"
+        assert talk.connection.incoming.reason == b"Tr\xc3\xa8s bien"
 
     talk(main)
 

@@ -52,7 +52,7 @@ class Handheld(httpx.AsyncBaseTransport):
         talk = Talk()
         self._saying = asyncio.ensure_future(self._say(talk))
         await talk.ask()
-        return httpx.Response(200, headers=talk.connection.headers, stream=talk.answer)
+        return httpx.Response(200, headers=talk.connection.incoming.headers, stream=talk.answer)
 
     async def _say(self, talk: Talk) -> None:
         for data in [EVENTS, *map(chunk, self._reads), chunk(b"")]:
