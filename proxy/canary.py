@@ -102,7 +102,7 @@ class Canary:
         trouble = ""
         for form in self._forms(engine):
             status, meter = await self._ask(form)
-            if verdict(status, meter) is Outcome.COMPLETED and meter.events:
+            if verdict(status, meter) is Outcome.COMPLETED and meter.output.events:
                 self._proven = form
                 return meter
             trouble = trouble or f"{form.path} answered {status}, and no whole stream of text"

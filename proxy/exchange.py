@@ -149,9 +149,9 @@ class Exchange:
         }
         if meter.model:
             record["model"] = meter.model[:_MAX_MODEL_CHARACTERS]
-        if moved.first and meter.ttft is not None and meter.first_at is not None:
+        if moved.first and meter.ttft is not None and meter.output.first_at is not None:
             record["ttft_seconds"] = meter.ttft
-            record["first_at"] = meter.first_at
+            record["first_at"] = meter.output.first_at
         if moved.visible and meter.ttfv is not None:
             record["ttfv_seconds"] = meter.ttfv
         if self.held != self._held_told:
@@ -214,7 +214,7 @@ class Exchange:
             "cached_prompt_tokens": totals.cached,
             "output_tokens": totals.output,
             "reasoning_tokens": totals.reasoning,
-            "output_characters": self.meter.characters or None,
+            "output_characters": self.meter.output.characters or None,
         }
 
     def _speed(self, totals: Totals) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class Exchange:
         speed: dict[str, Any] = {
             "ttft_seconds": meter.ttft,
             "ttfv_seconds": meter.ttfv,
-            "first_at": meter.first_at,
+            "first_at": meter.output.first_at,
             "last_at": meter.gaps.last_at or None,
             "max_gap_seconds": meter.gaps.longest or None,
             "stalls": meter.gaps.stalls,

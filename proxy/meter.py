@@ -9,6 +9,7 @@ from proxy.formats.event import Call, Event
 from proxy.formats.event import Reader as EventReader
 from proxy.framing import is_stream
 from proxy.gaps import Gaps
+from proxy.output import Output
 from proxy.reader import Reader
 from proxy.template import Template
 from proxy.tokens import Counts, Learned, Totals
@@ -50,36 +51,26 @@ class Meter:
         "_characters_told",
         "_counts",
         "_done",
-        "_exact",
-        "_exact_events",
         "_finished",
-        "_first_characters",
-        "_first_tokens",
         "_last_index",
         "_named",
         "_reader",
-        "_so_far",
         "_tokens_told",
         "_visible_told",
-        "_whole",
         "arrivals",
-        "characters",
         "chunks",
         "error",
-        "events",
         "finish",
-        "first_at",
         "first_told",
         "gaps",
         "headers_at",
-        "hidden",
         "learned",
         "lengths",
         "model",
+        "output",
         "recognise",
         "stream",
         "t0",
-        "visible_at",
     )
 
     def __init__(
@@ -104,17 +95,7 @@ class Meter:
         self.arrivals: list[float] = []
         self.lengths: list[int] = []
         self.chunks = 0
-        self.events = 0  # output events
-        self.characters = 0
-        self.hidden = 0  # characters of reasoning among them
-        self.first_at: float | None = None
-        self.visible_at: float | None = None
-        self._first_characters = 0
-        self._first_tokens: int | None = None
-        self._whole: dict[int, int] = {}  # characters so far by choice, where events repeat them
-        self._exact = 0
-        self._exact_events = 0
-        self._so_far: int | None = None
+        self.output = Output(call.choices)
         self._counts = Counts()
 
         self.finish: str | None = None
@@ -165,11 +146,7 @@ class Meter:
         if not arrivals:
             return
         self.chunks += len(arrivals)
-        self.events += len(arrivals)
-        characters = sum(self.lengths)
-        self.characters += characters
-        if self._reader.hidden:
-            self.hidden += characters
+        self.output.plain(len(arrivals), sum(self.lengths), self._reader.hidden)
         self.gaps.several(arrivals)
         arrivals.clear()
         self.lengths.clear()
@@ -205,11 +182,7 @@ class Meter:
             or (event.model and not self._named)
         ):
             self._report(event)
-        if event.tokens:
-            self._exact += event.tokens
-        if event.so_far:
-            self._so_far = event.so_far
-        return bool(event.visible or event.hidden) and self._output(event, at)
+        return self.output.take(event, at, self.stream)
 
     def _report(self, event: Event) -> None:
         """What an event says beside its text."""
@@ -226,36 +199,6 @@ class Meter:
             self._finished.update(range(event.index - event.finished + 1, event.index + 1))
         self._done |= event.end
         self.error |= event.error
-
-    def _output(self, event: Event, at: float) -> bool:
-        new = event.visible + event.hidden
-        if event.whole and self.stream:
-            before = self._whole.get(event.index, 0)
-            new, self._whole[event.index] = max(0, new - before), max(new, before)
-            if event.end and self.events:
-                return False  # repeats what came in deltas
-            if not new:
-                return False
-        self.events += 1
-        self.characters += new
-        self.hidden += min(new, event.hidden)
-        if event.tokens:
-            self._exact_events += 1
-        if self.stream:
-            if self.first_at is None:
-                self._first(event, new, at)
-            if event.visible and self.visible_at is None:
-                self.visible_at = at
-        return True
-
-    def _first(self, event: Event, new: int, at: float) -> None:
-        self.first_at = at
-        self._first_characters = new
-        # Tokens that a parser had swallowed before belong to the first event that shows them.
-        if self._call.choices == 1:
-            self._first_tokens = event.so_far or (self._exact if event.tokens else None)
-        else:
-            self._first_tokens = event.tokens or event.so_far
 
     # --- what comes out -------------------------------------------------------------------------
 
@@ -284,34 +227,33 @@ class Meter:
 
     def tokens_so_far(self) -> int:
         """Output tokens up to now, as well as can be told while the stream runs."""
-        if self._so_far is not None and self._call.choices == 1:
-            return self._so_far
-        exact = self._exact_count()
-        return self.learned.output(self.characters, self.events) if exact is None else exact
+        output = self.output
+        if output.so_far is not None:
+            return output.so_far
+        exact = output.exact
+        return self.learned.output(output.characters, output.events) if exact is None else exact
 
     def _estimate(self) -> int | None:
         """Tokens by the text's length; None where some of the text was not read."""
-        if not self.events or self._reader.unread:
+        output = self.output
+        if not output.events or self._reader.unread:
             return None
         if not self.stream:
-            return self.learned.whole(self.characters)
-        return self.learned.output(self.characters, self.events)
-
-    def _exact_count(self) -> int | None:
-        """Tokens by ids or logprobs, if every output event had them."""
-        return self._exact if self.events and self._exact_events == self.events else None
+            return self.learned.whole(output.characters)
+        return self.learned.output(output.characters, output.events)
 
     def progress(self) -> Progress | None:
         """What moved since the last call; None if nothing did."""
         self.catch_up()
-        tokens = max(0, self.tokens_so_far() - self._tokens_told) if self.events else 0
-        characters = self.characters - self._characters_told
-        first = self.first_at is not None and not self.first_told
-        visible = self.visible_at is not None and not self._visible_told
+        output = self.output
+        tokens = max(0, self.tokens_so_far() - self._tokens_told) if output.events else 0
+        characters = output.characters - self._characters_told
+        first = output.first_at is not None and not self.first_told
+        visible = output.visible_at is not None and not self._visible_told
         if not (tokens or characters or first or visible or self.gaps.new):
             return None
         self._tokens_told += tokens
-        self._characters_told = self.characters
+        self._characters_told = output.characters
         self.first_told |= first
         self._visible_told |= visible
         return Progress(tokens, characters, self.gaps.take(), first, visible)
@@ -324,12 +266,12 @@ class Meter:
     @property
     def ttft(self) -> float | None:
         """Seconds from `t0` to the first output event; streams only."""
-        return self._since_t0(self.first_at)
+        return self._since_t0(self.output.first_at)
 
     @property
     def ttfv(self) -> float | None:
         """Seconds from `t0` to the first output event that is not reasoning; streams only."""
-        return self._since_t0(self.visible_at)
+        return self._since_t0(self.output.visible_at)
 
     def _since_t0(self, at: float | None) -> float | None:
         # Who answers before the request has all arrived was not timed from its end.
@@ -338,11 +280,11 @@ class Meter:
     def totals(self) -> Totals:
         """The exchange's tokens from the best source there is."""
         self.catch_up()
-        exact = self._exact_count()
-        if exact is None and self._so_far is not None and self._call.choices == 1:
-            exact = self._so_far
-        totals = self._counts.totals(self._call.choices, self.events > 0, exact, self._estimate())
-        if self.hidden and not totals.reasoning:  # SGLang's and vLLM's placeholder
+        output = self.output
+        exact = output.so_far if output.exact is None else output.exact
+        estimate = self._estimate()
+        totals = self._counts.totals(self._call.choices, output.events > 0, exact, estimate)
+        if output.hidden and not totals.reasoning:  # SGLang's and vLLM's placeholder
             return totals._replace(reasoning=None)
         return totals
 
@@ -355,9 +297,10 @@ class Meter:
         """Teach the model's ratios from an exchange that completed and was counted."""
         if self._reader.unread or self._reader.failed:  # some of the text is missing
             return
-        shown = not totals.reasoning or self.hidden  # else reasoning was counted but not sent
+        output = self.output
+        shown = not totals.reasoning or output.hidden  # else reasoning was counted but not sent
         if totals.source in ("usage", "engine") and totals.output and shown and self.stream:
-            self.learned.learn_output(totals.output, self.characters, self.events)
+            self.learned.learn_output(totals.output, output.characters, output.events)
         # Of several prompts llama.cpp counts one.
         if totals.prompt and self._call.prompt_characters and self._call.choices == 1:
             self.learned.learn_prompt(totals.prompt, self._call.prompt_characters)
@@ -370,11 +313,11 @@ class Meter:
         """
         if self._reader.unread or self._reader.failed:
             return None, self._reader.unread or "malformed"
-        if self.first_at is None:
+        if self.output.first_at is None:
             return None, "no_output"
         if tokens is None:
             return None, "no_count"
-        phase = self.gaps.last_at - self.first_at
+        phase = self.gaps.last_at - self.output.first_at
         first = self.first_event_tokens(tokens)
         if tokens <= 1:
             return None, "one_token"
@@ -388,10 +331,10 @@ class Meter:
 
     def decode_characters(self) -> float | None:
         """Characters of output after the first output, per second of the decode phase."""
-        if self.first_at is None or self.gaps.last_at <= self.first_at:
+        output, last_at = self.output, self.gaps.last_at
+        if output.first_at is None or last_at <= output.first_at:
             return None
-        later = self.characters - self._first_characters
-        return later / (self.gaps.last_at - self.first_at) if later else None
+        return (output.characters - output.first_characters) / (last_at - output.first_at) or None
 
     def tokens_per_chunk(self, tokens: int | None) -> float | None:
         """Output tokens per read with output; None if unknown.
@@ -405,7 +348,7 @@ class Meter:
 
     def _unseen(self, tokens: int) -> int:
         """Reasoning that was counted but not sent."""
-        return 0 if self.hidden else min(tokens, self.totals().reasoning or 0)
+        return 0 if self.output.hidden else min(tokens, self.totals().reasoning or 0)
 
     def first_event_tokens(self, tokens: int) -> float:
         """n1: exact where the stream tells, else N shared out by characters; at least 1.
@@ -413,8 +356,9 @@ class Meter:
         Reasoning that was counted but not sent came before the first output, like the tokens that
         a parser swallows.
         """
-        if self._first_tokens is not None:
-            return max(1, self._first_tokens)
+        output = self.output
+        if output.first_tokens is not None:
+            return max(1, output.first_tokens)
         unseen = self._unseen(tokens)
-        shared = (tokens - unseen) * self._first_characters / max(1, self.characters)
+        shared = (tokens - unseen) * output.first_characters / max(1, output.characters)
         return max(1.0, unseen + shared)

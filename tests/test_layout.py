@@ -43,6 +43,7 @@ CORE = {
     "injection",
     "jsontext",
     "meter",
+    "output",
     "outcome",
     "reader",
     "template",

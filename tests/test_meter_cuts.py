@@ -30,7 +30,14 @@ def told(played: Played) -> Any:
     meter = played.meter
     return (
         (played.totals, played.rate, played.skipped, played.ttft, played.ttfv, played.gaps),
-        (meter.characters, meter.hidden, meter.events, meter.ended, meter.error, meter.readable),
+        (
+            meter.output.characters,
+            meter.output.hidden,
+            meter.output.events,
+            meter.ended,
+            meter.error,
+            meter.readable,
+        ),
         (
             meter.model,
             meter.finish,
@@ -276,5 +283,5 @@ def test_at_any_times_nothing_impossible_is_told(
     assert played.ttft is None or played.ttft >= 0
     assert (played.ttfv or 0) >= (played.ttft or 0) or played.ttfv is None
     assert sum(played.meter.gaps.new) <= 5.0 + 1e-6
-    assert played.meter.events >= (played.meter.first_at is not None)
+    assert played.meter.output.events >= (played.meter.output.first_at is not None)
     assert played.totals.output is None or played.totals.output >= 0

@@ -108,7 +108,11 @@ def test_an_empty_stream_tells_nothing() -> None:
     played = play([])
     assert (played.ttft, played.meter.ended, played.skipped) == (None, False, "no_output")
     assert played.totals == ("none", None, None, None, None)
-    assert (played.meter.chunks, played.meter.events, played.meter.progress()) == (0, 0, None)
+    assert (played.meter.chunks, played.meter.output.events, played.meter.progress()) == (
+        0,
+        0,
+        None,
+    )
 
 
 # --- what cannot be read --------------------------------------------------------------------------
@@ -155,7 +159,7 @@ def test_json_that_is_no_object_does_no_harm(empty: str) -> None:
 def test_what_some_servers_write_for_json_is_read(odd: bytes) -> None:
     played = play([(100, said("a")), (200, b"data: " + odd + b"\n\n"), (201, used(7, 2))])
     assert played.rate == pytest.approx(10)
-    assert (played.gaps, played.meter.characters) == ([100], 2)
+    assert (played.gaps, played.meter.output.characters) == ([100], 2)
 
 
 def test_names_with_half_a_character_can_be_told() -> None:
@@ -168,7 +172,7 @@ def test_an_unfinished_event_over_the_limit_ends_the_reading() -> None:
     script = [(100, said("a")), (200, said("b")), (300, b"data: " + b"x" * MAX_EVENT_BYTES)]
     played = play([*script, (400, b"\n\n" + said("c")), (500, DONE)])
     assert (played.rate, played.skipped) == (None, "too_large")
-    assert (played.ttft, played.meter.events, played.meter.chunks) == (100, 2, 5)
+    assert (played.ttft, played.meter.output.events, played.meter.chunks) == (100, 2, 5)
     assert not played.meter.readable
 
 
@@ -217,7 +221,7 @@ def test_giving_up_reads_no_more() -> None:
     meter.give_up("malformed")
     meter.read(said("c"), 6000.0)
     meter.end(6000.0)
-    assert (meter.events, meter.chunks, meter.decode_rate(3)) == (2, 3, (None, "malformed"))
+    assert (meter.output.events, meter.chunks, meter.decode_rate(3)) == (2, 3, (None, "malformed"))
 
 
 def test_text_that_was_not_read_is_not_estimated() -> None:

@@ -88,7 +88,7 @@ def test_output_on_any_channel_is_the_first_token(output: bytes) -> None:
 def test_reasoning_is_the_first_token_but_is_not_seen(field: str) -> None:
     played = play([(20, role()), (200, thought("We", field)), (600, said("42")), *END])
     assert (played.ttft, played.ttfv) == (200, 600)
-    assert played.meter.hidden == 2
+    assert played.meter.output.hidden == 2
 
 
 def test_a_tool_call_is_seen() -> None:
@@ -130,7 +130,7 @@ def test_an_echoed_prompt_is_not_the_first_token() -> None:
 
 def test_the_last_event_may_lack_its_blank_line() -> None:
     played = play([(50, role()), (120, said("Hi").rstrip(b"\n"))])
-    assert (played.ttft, played.meter.events) == (120, 1)
+    assert (played.ttft, played.meter.output.events) == (120, 1)
 
 
 def test_the_line_end_before_the_answers_end_is_enough() -> None:
@@ -145,7 +145,11 @@ def test_answers_that_are_not_streams_have_no_first_token() -> None:
     played = play([(200, sse(whole)[6:])], asked={"messages": []}, kind=JSON)
     assert (played.ttft, played.ttfv, played.gaps) == (None, None, [])
     assert (played.totals.source, played.totals.output, played.totals.prompt) == ("usage", 2, 9)
-    assert (played.meter.stream, played.meter.ended, played.meter.characters) == (False, True, 2)
+    assert (played.meter.stream, played.meter.ended, played.meter.output.characters) == (
+        False,
+        True,
+        2,
+    )
 
 
 def test_a_stream_that_was_not_asked_for_is_one() -> None:

@@ -113,7 +113,7 @@ def test_responses() -> None:
         (700, typed({"type": "response.completed", "response": done})),
     ]
     played = play(script, "/v1/responses")
-    assert (played.ttft, played.gaps, played.meter.characters) == (300, [100], 6)
+    assert (played.ttft, played.gaps, played.meter.output.characters) == (300, [100], 6)
     assert close(played, 1, 100)
     assert played.totals == ("usage", 2, 11, 4, 0)
     assert (played.meter.finish, played.meter.ended) == ("stop", True)
@@ -205,7 +205,7 @@ def test_tgi_repeats_the_text_in_its_last_event() -> None:
     texts = [(200.0, token(1, "ab")), (300.0, token(2, "cd"))]
     script = [*texts, (400.0, token(3, "ef", generated_text="abcdef", details=details))]
     played = play(script, "/generate_stream", {"inputs": "x"})
-    assert (played.ttft, played.meter.characters, played.meter.ended) == (200, 6, True)
+    assert (played.ttft, played.meter.output.characters, played.meter.ended) == (200, 6, True)
     assert close(played, 2, 200)
     assert played.totals == ("usage", 3, 8, None, None)
     script = [*texts, (400.0, token(3, "</s>", generated_text="abcd"))]
@@ -240,7 +240,7 @@ def test_sglang_gives_the_whole_text_so_far() -> None:
     played = play(script, "/generate", {"text": "x", "stream": True})
     assert close(played, 2, 200)
     assert played.totals == ("usage", 3, 6, 2, None)
-    assert played.meter.characters == 4
+    assert played.meter.output.characters == 4
 
 
 def test_cohere_bills_other_tokens_than_it_makes() -> None:
@@ -302,7 +302,7 @@ def test_recorded_counts(name: str, asked: Any, totals: tuple[Any, ...], finish:
 def test_elements_of_a_whole_answer_are_all_output() -> None:
     found = recording("sglang-generate-batch-whole.txt")
     played = play([(100, found.body)], "/generate", {"text": ["a", "b"]}, kind=found.content_type)
-    assert played.meter.characters == len("The sea") + len("A ship")
+    assert played.meter.output.characters == len("The sea") + len("A ship")
 
 
 def test_embeddings_have_a_prompt_and_no_output() -> None:

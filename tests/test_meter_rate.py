@@ -166,7 +166,7 @@ def test_text_repeated_whole_in_each_event_counts_once() -> None:
     script = [(200, so_far("ab", 1)), (400, so_far("abcd", 3, stop)), (401, DONE)]
     played = play(script, "/generate", asked)
     assert played.rate == per_second(2, 200)
-    assert (played.meter.characters, played.meter.events) == (4, 2)
+    assert (played.meter.output.characters, played.meter.output.events) == (4, 2)
 
     # the shorter of two texts grows too
     two = [
@@ -176,7 +176,7 @@ def test_text_repeated_whole_in_each_event_counts_once() -> None:
     ]
     two.append((310, so_far("abcdefj", 4, stop)))
     played = play(two, "/generate", asked | {"sampling_params": {"n": 2}})
-    assert (played.meter.characters, played.meter.events) == (10, 4)
+    assert (played.meter.output.characters, played.meter.output.events) == (10, 4)
     assert played.gaps == [100, 100, 10]
     assert (played.totals.output, played.totals.source) == (6, "usage")
 
@@ -185,7 +185,7 @@ def test_a_diffusing_answer_replaces_its_text() -> None:
     asked = {"stream": True, "diffusing": True, "messages": []}
     script = [(100, said("xxxx")), (200, said("ayyyyy")), (300, said("abcdef")), (400, finished())]
     played = play(script, asked=asked)
-    assert (played.ttft, played.meter.characters) == (100, 6)
+    assert (played.ttft, played.meter.output.characters) == (100, 6)
 
 
 # --- no rate --------------------------------------------------------------------------------------

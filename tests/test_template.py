@@ -122,7 +122,13 @@ def measured(name: str, reads: list[bytes], recognising: bool) -> tuple[list[obj
         meter.gaps.last_at,
         meter.gaps.new,
     ]
-    told += [meter.gaps.longest, meter.events, meter.characters, meter.hidden, meter.chunks]
+    told += [
+        meter.gaps.longest,
+        meter.output.events,
+        meter.output.characters,
+        meter.output.hidden,
+        meter.chunks,
+    ]
     told += [meter.gaps.stalls, meter.ended]
     return (told, known)
 
