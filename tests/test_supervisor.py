@@ -253,7 +253,7 @@ def keeper_pid(one: Running) -> int:
         return int(said.split()[-1])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 def test_a_stop_refuses_new_connections_and_lets_running_ones_end(number: int) -> None:
     with running(workers=2) as one:
         client = one.ready().connect()
@@ -267,10 +267,11 @@ def test_a_stop_refuses_new_connections_and_lets_running_ones_end(number: int) -
         assert one.line() == ""
 
 
-def test_a_hangup_is_told_to_the_keeper_which_opens_the_log_anew() -> None:
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
+def test_a_hangup_is_told_to_the_keeper_which_opens_the_log_anew(number: int) -> None:
     with running() as one:
         first = pid_from(one.ready().connect())
-        one.process.send_signal(signal.SIGHUP)
+        one.process.send_signal(number)
         assert one.line() == "log opened anew\n"
         assert pid_from(one.connect()) == first
 
