@@ -11,6 +11,8 @@ UNIX = "unix:"
 NAME = re.compile(r"[a-z0-9_-]+")
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?")
 VISIBLE = re.compile(r"[!-~]+")
+# RFC 1035, section 2.3.4; a dot at the end counts for neither.
+LONGEST_HOST, LONGEST_LABEL = 253, 63
 DEFAULT_PORTS = {"http": 80, "https": 443}
 PASSING = ".new"  # behind a Unix socket's path until it listens
 LONGEST_PATH = 103 - len(PASSING)  # bytes, on every system
@@ -102,7 +104,9 @@ def _split(url: str) -> tuple[SplitResult, int]:
 
 def _is_host(host: str) -> bool:
     if HOST_NAME.fullmatch(host):
-        return True
+        name = host.removesuffix(".")
+        labels = name.split(".")
+        return len(name) <= LONGEST_HOST and all(0 < len(one) <= LONGEST_LABEL for one in labels)
     try:
         return bool(ipaddress.IPv6Address(host))
     except ValueError:

@@ -13,6 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from proxy.exposition import chosen
 
+# Each holds a copy of all metrics while it is made.
+_PAGES_AT_ONCE = 2
+
 
 class _ReadOnly:
     """Refuses every method but GET and HEAD, whatever the path."""
@@ -35,10 +38,13 @@ def admin(collect: Callable[[], Sequence[Metric]], unready: Callable[[], str | N
         unready: why no request should be sent here; None if all is well.
     """
 
+    making = asyncio.Semaphore(_PAGES_AT_ONCE)
+
     async def metrics(request: Request) -> Response:
         form = chosen(request.headers.get("accept", ""))
-        # In a thread: a big registry takes long enough to be noticed.
-        body = await asyncio.to_thread(form.render, collect())
+        async with making:
+            # In a thread: a big registry takes long enough to be noticed.
+            body = await asyncio.to_thread(form.render, collect())
         return Response(body, headers={"Content-Type": form.media_type})
 
     async def healthz(request: Request) -> Response:

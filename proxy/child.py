@@ -15,6 +15,7 @@ from proxy.settings import SettingError
 
 BAD_INPUT = 2
 FAILED = 1
+_PARENTS = (signal.SIGHUP, signal.SIGUSR1)
 _LAST_WORDS_SECONDS = 3.0  # for a process whose parent is gone
 
 
@@ -50,8 +51,9 @@ def fork(name: str, run: Callable[[], object], signals: Iterable[int], lifeline:
     """Runs `run` in a child and gives its process id.
 
     The child has the default handlers of `signals`, but ignores SIGHUP until it has its own: what
-    that is to have read anew was not read yet. It has a process group of its own: Ctrl-C in a
-    terminal is for the parent, which tells its children in order. `name` is its title.
+    that is to have read anew was not read yet. SIGUSR1 is for the parent alone. It has a process
+    group of its own: Ctrl-C in a terminal is for the parent, which tells its children in order.
+    `name` is its title.
 
     `run` has to see to it that it ends with the parent: by `lifeline.follow`, or by `lifeline.end`
     if it must run no threads. The exit code is 0, 2 after a SettingError, 1 after other failures.
@@ -78,8 +80,7 @@ def _child(
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         for number in signals:
-            ignored = number == signal.SIGHUP
-            signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+            signal.signal(number, signal.SIG_IGN if number in _PARENTS else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         lifeline.let_go()
         setproctitle(f"tokometer: {name}")

@@ -77,8 +77,6 @@ class Exchange:
         self.origin = origin
         self.upstream = upstream
         self.wall = wall
-        asked = fields[b"x-request-id"]
-        self.request_id = asked if _REQUEST_ID.fullmatch(asked) else request_id
         self.request_id = _request_id(fields) or request_id
         trace = _trace(fields)
         self.trace_id = trace[1] if trace else None

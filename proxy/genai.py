@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from proxy.address import Upstream
 from proxy.channel import End
-from proxy.labels import UNKNOWN, clean
+from proxy.labels import UNKNOWN, clean, status
 
 SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
 
@@ -67,7 +67,7 @@ def error_type(record: End) -> str | None:
     outcome = record["outcome"]
     if outcome == "completed":
         return None
-    return str(record.get("code", outcome)) if outcome == "rejected" else outcome
+    return (status(record.get("code")) or outcome) if outcome == "rejected" else outcome
 
 
 def counted(record: End) -> dict[str, int]:

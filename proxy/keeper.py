@@ -8,13 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import uvicorn
 from prometheus_client.core import Metric
 from starlette.types import ASGIApp
 
 from proxy.admin import admin
+from proxy.adminport import AdminProtocol, Bounds
 from proxy.channel import Begin, Dropped, End, Output, Refused, State
 from proxy.delivery import Delivery
 from proxy.dials import NO_DIALS, DialTable
@@ -274,7 +275,7 @@ class _Server(uvicorn.Server):
 def _uvicorn(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=cast(type[asyncio.Protocol], partial(AdminProtocol, bounds=Bounds.of_process())),
         ws="none",
         lifespan="off",
         log_level="critical",

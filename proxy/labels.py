@@ -1,6 +1,7 @@
 """What may become a label value: known words, and so many names of models that were answered to."""
 
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 
 from proxy import errors
 from proxy.outcome import Outcome
@@ -31,6 +32,12 @@ USUAL_CODES = {
     Outcome.TIMEOUT: ("200", "504"),
     Outcome.ABORTED: ("", "200", "503"),
 }
+# Statuses that have a meaning: the registered ones, and those of nginx (444, 494 to 499), of AWS's
+# load balancers (460, 463, 464, 561), of Cloudflare (520 to 530), of which Anthropic uses one, and
+# of proxies that time out (598, 599).
+_STATUSES = frozenset(
+    (*HTTPStatus, 444, *range(494, 500), 460, 463, 464, 561, *range(520, 531), 598, 599)
+)
 
 UNKNOWN = "unknown"
 OTHER = "other"
@@ -44,6 +51,18 @@ def clean(text: str) -> str:
     if not text.isprintable():
         text = "".join(character if character.isprintable() else "?" for character in text)
     return text[:MAX_LABEL_CHARACTERS].strip()
+
+
+def status(code: int | None) -> str:
+    """A status as a label value; one without a meaning is folded into its class, such as `4xx`.
+
+    Upstreams, and clients of some, can choose any of 900.
+    """
+    if code is None:
+        return ""
+    if code in _STATUSES:
+        return str(code)
+    return f"{code // 100}xx" if 100 <= code < 600 else OTHER
 
 
 class Models:

@@ -42,7 +42,8 @@ class Metrics(Speeds):
         self.requests = self._counter(
             "requests_total",
             "upstream model api stream outcome code",
-            "Exchanges ended. code is the status that the client saw.",
+            "Exchanges ended. code is the status that the client saw; of one without a meaning its "
+            "class, such as 4xx.",
             codes,
         )
         self.refused = self._counter(

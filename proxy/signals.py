@@ -8,7 +8,9 @@ import sys
 import time
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
-HANDLED = (*STOPS, signal.SIGHUP, signal.SIGCHLD)
+# What others call them: nginx's users, rotations of logs and images of containers expect these.
+ALIASES: dict[int, int] = {signal.SIGUSR1: signal.SIGHUP, signal.SIGQUIT: signal.SIGTERM}
+HANDLED = (*STOPS, *ALIASES, signal.SIGHUP, signal.SIGCHLD)
 _LONGEST_SECONDS = 86400.0  # the kernel's own limit is not much higher on some systems
 TWICE = 0.1  # seconds: `timeout` and others signal a process and its group, which is one wish
 
@@ -33,6 +35,7 @@ class Signals:
     def _note(self, number: int, _: object) -> None:
         if number == signal.SIGHUP and sys.stderr.isatty():
             number = signal.SIGTERM  # the terminal is gone; otherwise it is about log files
+        number = ALIASES.get(number, number)
         if number != signal.SIGCHLD:
             self._seen.append((number, time.monotonic()))
 

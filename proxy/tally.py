@@ -1,7 +1,9 @@
 """What records of exchanges add to the metrics."""
 
+import re
+
 from proxy.channel import Delays, End, Output, Refused
-from proxy.labels import UNKNOWN
+from proxy.labels import UNKNOWN, status
 from proxy.live import Beside, Exchange
 from proxy.metrics import Metrics
 from proxy.series import Trace
@@ -12,11 +14,13 @@ _SWITCHED = 101  # how long somebody talked is no duration of a request
 _ABSURD_PREFILL = 1e7
 # OpenMetrics allows 128 characters for an exemplar's label names and values together.
 _MAX_TRACE_CHARACTERS = 128 - len("trace_id")
+# Escaped as it should be, a quote in an exemplar costs some readers of OpenMetrics the whole page.
+_ESCAPED = re.compile(r'["\\\n]')
 
 
 def _trace(id: str, wall: float | None, seconds: float) -> Trace | None:
     """Of what happened so many seconds after t0, which was at `wall`."""
-    if not id or len(id) > _MAX_TRACE_CHARACTERS:
+    if not id or len(id) > _MAX_TRACE_CHARACTERS or _ESCAPED.search(id):
         return None
     return Trace(id, None if wall is None else wall + seconds)
 
@@ -84,7 +88,7 @@ class Tally:
         scope = (record["upstream"], label, record["api"], "true" if record["stream"] else "false")
         if label != UNKNOWN:
             self.know(*scope)
-        code, outcome = str(record.get("code", "")), record["outcome"]
+        code, outcome = status(record.get("code")), record["outcome"]
         self._metrics.requests.of(*scope, outcome, code).add(1)
         id = record.get("trace_id") or record.get("request_id", "")
         trace = _trace(id, record.get("time"), record.get("duration_seconds", 0.0))

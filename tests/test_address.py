@@ -52,6 +52,24 @@ def test_an_unusable_url_is_refused_with_a_remedy(url: str, remedy: str) -> None
         parsed(url)
 
 
+LABEL = "a" * 63
+LONGEST = ".".join([LABEL, LABEL, LABEL, "a" * 61])  # 253 characters
+
+
+@pytest.mark.parametrize("host", [LABEL, LONGEST, LONGEST + ".", "a.b.", "a_b.c-d", "1.2.3.4"])
+def test_a_name_may_be_as_long_as_names_can_be(host: str) -> None:
+    assert parsed(f"http://{host}:81").host == host
+
+
+@pytest.mark.parametrize(
+    "host", [LABEL + "a", f"x.{LABEL}a.y", LONGEST + "a", "a." * 128, "a" * 300, "a..b", "a..", "."]
+)
+@pytest.mark.parametrize("url", ["http://{}", "https://{}:8443/v1", "http://{}."])
+def test_a_name_that_no_server_can_have_is_refused(url: str, host: str) -> None:
+    with pytest.raises(ValueError, match="no usable host"):
+        parsed(url.format(host))
+
+
 @pytest.mark.parametrize("url", ["http://me:secret@host", "ftp://me:secret@host", "//x:secret@h"])
 def test_a_password_in_a_url_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(ValueError, match="leave user and password out") as refusal:

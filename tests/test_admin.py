@@ -1,4 +1,10 @@
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import httpx
 import pytest
+from channel_rig import until
 from prometheus_client.core import Metric
 from starlette.testclient import TestClient
 
@@ -69,3 +75,31 @@ def test_head_is_answered_without_a_body(rig: Rig) -> None:
 
 def test_other_paths_are_not_there(rig: Rig) -> None:
     assert rig.client.get("/no-such-path").status_code == 404
+
+
+def test_many_scrapes_at_once_hold_few_copies_of_the_metrics() -> None:
+    go_on = threading.Event()
+    copies = 0
+
+    class Slow(list[Metric]):
+        def __iter__(self) -> Iterator[Metric]:
+            go_on.wait(30)
+            return super().__iter__()
+
+    def collect() -> list[Metric]:
+        nonlocal copies
+        copies += 1
+        return Slow()
+
+    async def main() -> None:
+        transport = httpx.ASGITransport(admin(collect, lambda: None))
+        async with httpx.AsyncClient(transport=transport, base_url="http://a") as client:
+            scrapes = [asyncio.ensure_future(client.get("/metrics")) for _ in range(20)]
+            await until(lambda: copies)
+            assert (await client.get("/healthz")).text == "ok\n"
+            before = copies
+            go_on.set()
+            assert {(await scrape).status_code for scrape in scrapes} == {200}
+            assert (before, copies) == (2, 20)
+
+    asyncio.run(main())

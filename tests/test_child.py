@@ -65,9 +65,10 @@ def test_a_childs_title_is_its_name() -> None:
     assert result.stdout == "tokometer: worker 0\n"
 
 
-def test_a_hangup_before_a_child_is_ready_does_not_end_it() -> None:
-    hup = "lambda: (os.kill(os.getpid(), signal.SIGHUP), print('on', flush=True))"
-    assert python(f"SIGNALS = (signal.SIGHUP,)\ncode_of({hup})").stdout == "on\n"
+@pytest.mark.parametrize("number", ["SIGHUP", "SIGUSR1"])
+def test_a_hangup_before_a_child_is_ready_does_not_end_it(number: str) -> None:
+    hup = f"lambda: (os.kill(os.getpid(), signal.{number}), print('on', flush=True))"
+    assert python(f"SIGNALS = (signal.{number},)\ncode_of({hup})").stdout == "on\n"
 
 
 def test_who_follows_with_a_signal_can_finish_what_it_must() -> None:

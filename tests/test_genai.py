@@ -48,8 +48,14 @@ def test_a_measurement_has_the_label_of_its_model() -> None:
 def test_an_error_is_the_status_of_a_rejection_or_the_outcome() -> None:
     assert error_type(end(1, 1.0)) is None
     assert error_type(rejected(1, 1.0)) == "429"
+    assert error_type(rejected(1, 1.0, code=432)) == "4xx"
     for outcome in ("client_closed", "truncated", "unreachable", "timeout", "aborted"):
         assert error_type(end(1, 1.0, outcome=outcome)) == outcome
+
+
+def test_a_span_keeps_the_status_that_a_metric_folds() -> None:
+    attributes = span_attributes(UP, rejected(1, 1.0, code=432), "m")
+    assert (attributes["http.response.status_code"], attributes["error.type"]) == (432, "4xx")
 
 
 def test_an_estimate_is_no_count() -> None:

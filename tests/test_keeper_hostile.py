@@ -6,10 +6,33 @@ import orjson
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from records import begin, end, output
+from test_exposition import parse_openmetrics
 from test_keeper import Rig
 
-from proxy.exposition import chosen
+from proxy.exposition import OPENMETRICS, chosen
+from proxy.keeper import Keeper
+from proxy.labels import clean
 
+# Printable, as what comes from headers is by the time it is told.
+QUOTED = [
+    'r"} # {a="b\\',
+    '"',
+    "\\",
+    "\\n",
+    '\\"',
+    'a"b',
+    "a\\b",
+    "#",
+    " # {",
+    "# EOF",
+    "}",
+    "{}",
+    '"} 1 # {trace_id="x"} 1',
+    "a,b=c",
+    "a b",
+    "é",
+    "'",
+]
 NASTY = [
     'a"} 1\nfake_metric{x="',
     "a\nb\r\nc",
@@ -111,3 +134,55 @@ def test_hours_of_a_websocket_are_no_duration_of_requests(rig: Rig) -> None:
     assert rig.total("request_duration_seconds_count") == 0
     (line,) = rig.lines()
     assert {key: line[key] for key in ended} == ended
+
+
+@pytest.mark.parametrize("name", QUOTED)
+@pytest.mark.parametrize("kind", ["request_id", "trace", "model", "user", "server", "all"])
+def test_readers_of_openmetrics_understand_the_whole_page(kind: str, name: str) -> None:
+    keeper = Keeper(
+        upstreams=["up"], max_models=9, stall_seconds=2.0, buckets={}, log_path=None, max_users=9
+    )
+
+    def of(what: str, otherwise: str) -> str:
+        return name if kind in (what, "all") else otherwise
+
+    model, user = of("model", "m"), of("user", "u")
+    told = {"request_id": of("request_id", "r"), "user": user, "time": 1.7e9}
+    first = {"first_at": 1.5, "ttft_seconds": 0.5, "ttfv_seconds": 0.5}
+    rates = {"decode_tokens_per_second": 40.0, "duration_seconds": 1.0}
+    server = of("server", "engine/1")
+    records: list[Any] = [
+        begin(1, 1.0, model, trace=of("trace", "t"), **told),
+        output(1, 1.5, model, **first),
+        end(1, 2.0, model, **told, **rates),
+        begin(2, 1.0, model, trace="t", **told),
+        end(2, 2.0, model, **told, **rates, ttft_seconds=2.0),
+        {"kind": "identity", "upstream": "up", "server": server},
+        {"kind": "probed", "upstream": "up", "up": True, "engine": server, "version": server}
+        | {"models": [model]},
+        {"kind": "sung", "upstream": "up", "model": model, "success": True},
+    ]
+    keeper.take(1, orjson.loads(orjson.dumps(records)))
+    text = OPENMETRICS.render(keeper.collect()).decode()
+    families = list(parse_openmetrics(text))
+    found = [sample for family in families for sample in family.samples]
+    assert "tokometer_records_dropped_total" in text
+    labels = {key: {s.labels[key] for s in found if key in s.labels} for key in ("model", "user")}
+    assert labels["model"] - {"unknown"} == {clean(model)}
+    assert user in labels["user"]
+    ids = {sample.exemplar.labels["trace_id"] for sample in found if sample.exemplar}
+    shown = {id for id in ("r", "t", name) if '"' not in id and "\\" not in id}
+    assert ids <= shown
+    assert ids or kind in ("request_id", "all", "trace")
+
+
+def test_the_log_keeps_the_status_that_the_metric_folds(rig: Rig) -> None:
+    refused: dict[str, Any] = {"outcome": "rejected", "answered": False}
+    for id, code in enumerate(range(100, 1000)):
+        rig.take(begin(id, 1.0), end(id, 2.0, code=code, **refused))
+    found = rig.collect()
+    assert rig.total("requests_total", outcome="rejected", code="4xx") > 50
+    assert rig.total("requests_total", outcome="rejected") == 900
+    codes = {s.labels["code"] for f in found for s in f.samples if "code" in s.labels}
+    assert len(codes) < 100
+    assert [line["code"] for line in rig.lines()] == list(range(100, 1000))

@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.labels import MAX_LABEL_CHARACTERS, USUAL_CODES, Models, clean
+from proxy.labels import MAX_LABEL_CHARACTERS, USUAL_CODES, Models, clean, status
 from proxy.outcome import Outcome
 
 
@@ -15,6 +15,44 @@ def test_labels_are_printable_and_bounded() -> None:
     assert clean("日本") == "日本"
     assert len(clean("x" * 5000)) == MAX_LABEL_CHARACTERS
     assert clean("\ud800") == "?"
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        (101, 200, 201, 202, 204, 206, 302, 304, 307),
+        (400, 401, 402, 403, 404, 408, 409, 413, 415, 418, 422, 424, 429, 431, 451, 460, 499),
+        (500, 501, 502, 503, 504, 505, 507, 511, 520, 524, 529, 530, 561),
+    ],
+)
+def test_a_status_that_has_a_meaning_is_a_label(codes: tuple[int, ...]) -> None:
+    assert [status(code) for code in codes] == [str(code) for code in codes]
+
+
+@pytest.mark.parametrize(
+    ("code", "label"),
+    [
+        (None, ""),
+        (199, "1xx"),
+        (299, "2xx"),
+        (399, "3xx"),
+        (432, "4xx"),
+        (590, "5xx"),
+        (600, "other"),
+        (999, "other"),
+        (99, "other"),
+        (0, "other"),
+    ],
+)
+def test_a_status_without_a_meaning_is_its_class(code: int | None, label: str) -> None:
+    assert status(code) == label
+
+
+def test_all_statuses_together_are_few_labels() -> None:
+    assert len({status(code) for code in range(1000)}) < 100
+    assert {code for codes in USUAL_CODES.values() for code in codes if code} <= {
+        status(code) for code in range(1000)
+    }
 
 
 def test_a_name_is_unknown_until_it_was_answered_to() -> None:

@@ -34,6 +34,17 @@ def test_signals_are_taken_out_one_by_one() -> None:
     )
 
 
+def test_signals_that_other_servers_know_mean_the_same_here() -> None:
+    assert (
+        python(
+            "signals = Signals(None)\n"
+            "kill(signal.SIGUSR1, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1)\n"
+            "print(*[int(signals.next()) for _ in range(4)])"
+        )
+        == "1 15 1 0\n"
+    )
+
+
 def test_two_stops_in_one_go_are_one() -> None:
     assert (
         python(

@@ -256,7 +256,7 @@ def keeper_pid(one: Running) -> int:
         return int(said.split()[-1])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 def test_a_stop_refuses_new_connections_and_lets_running_ones_end(number: int) -> None:
     with running(workers=2) as one:
         client = one.ready().connect()
@@ -270,11 +270,13 @@ def test_a_stop_refuses_new_connections_and_lets_running_ones_end(number: int) -
         assert one.line() == ""
 
 
-def test_a_hangup_has_files_read_anew_and_is_then_told_to_the_keeper() -> None:
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
+def test_a_hangup_has_files_read_anew_and_is_then_told_to_the_keeper(number: int) -> None:
     with running() as one:
         first = pid_from(one.ready().connect())
-        one.process.send_signal(signal.SIGHUP)
-        assert one.line() == "files read anew\n"
+        one.process.send_signal(number)
+        assert one.line() == "files read anew
+"
         assert one.line() == "log opened anew\n"
         assert pid_from(one.connect()) == first
 

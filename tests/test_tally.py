@@ -285,6 +285,22 @@ def test_a_trace_that_openmetrics_does_not_allow_is_left_out(rig: Rig) -> None:
     assert exemplars(rig, "decode_tokens_per_second") == [({"trace_id": "r" * 120}, 40.0, None)]
 
 
+@pytest.mark.parametrize("id", ['"', "a\\", 'a\\"', 'r"} # {a="b\\', "a\\nb", "a\nb"])
+def test_a_trace_that_readers_of_openmetrics_choke_on_is_left_out(rig: Rig, id: str) -> None:
+    rig.end(**SPEED, request_id=id)
+    assert rig.value("decode_tokens_per_second_count", **UM) == 1
+    assert exemplars(rig, "decode_tokens_per_second") == []
+
+
+def test_a_status_without_a_meaning_is_counted_in_its_class(rig: Rig) -> None:
+    for code in (432, 433, 404, 999):
+        rig.end(outcome="rejected", code=code, answered=False)
+    counted = {**UMA, "stream": "true", "outcome": "rejected"}
+    assert rig.value("requests_total", **counted, code="4xx") == 2
+    assert rig.value("requests_total", **counted, code="404") == 1
+    assert rig.value("requests_total", **counted, code="other") == 1
+
+
 def test_own_delays(rig: Rig) -> None:
     rig.tally.delays({"kind": "delays", "lag": [0.001, 0.002], "overhead": {"up": [0.00002] * 3}})
     rig.tally.delays({"kind": "delays"})
