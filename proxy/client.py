@@ -45,7 +45,10 @@ class Client:
         status: of the answer; 0 until it has begun.
         offer: the other protocols that the upstream may take up; empty for none.
         refused: what the listener answered itself, in the middle of the request.
+        stuck: why the connection was cut, if the client took nothing.
     """
+
+    stuck: str | None = None
 
     def __init__(
         self,
@@ -280,7 +283,7 @@ class Client:
             self._protocol.linger()
             return
         if not self.keep_alive:
-            self._transport.close()
+            self._protocol.close()
         self._protocol.on_response_complete()
 
     def cut(self) -> None:

@@ -19,9 +19,10 @@ from proxy.client import Client, head
 from proxy.errors import Failure
 from proxy.flow import Flow
 from proxy.headers import Fields, Pair
+from proxy.stuck import Stuck
 
 _LINGER_SECONDS = 5.0
-_NOWHERE = cast(list[Pair], deque((), 0))  # keeps nothing of what is appended
+_NOWHERE = cast(list[Pair], deque(maxlen=0))  # keeps nothing of what is appended
 _EMPTY = re.compile(rb"[\r\n]+")
 
 
@@ -34,6 +35,7 @@ class ClientProtocol(HttpToolsProtocol):
     refused: Callable[[Failure], None]  # a request was refused before anybody saw it
     parting = False  # another process takes over: clients shall come anew
     patience: float | None  # seconds for the head of a request, and for a client silent in its body
+    send_limit: float | None  # seconds for a client to take some of what waits for it
 
     def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
@@ -50,6 +52,7 @@ class ClientProtocol(HttpToolsProtocol):
         self._repeating = False
         self._method = b""  # one that the parser does not know
         self._fault: Failure | None = None
+        self._stuck: Stuck | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # Not uvicorn's own, which asks the system for the names of both ends, and for more.
@@ -194,6 +197,26 @@ class ClientProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
+    def close(self) -> None:
+        """Close the connection once the client has taken what is written."""
+        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self._watch()
+
+    def _watch(self) -> None:
+        """Bytes wait for the client."""
+        if self.send_limit is not None:
+            if self._stuck is None:
+                self._stuck = Stuck(
+                    self.transport, self.clock, self.send_limit, self._takes_nothing
+                )
+            self._stuck.begin()
+
+    def _takes_nothing(self) -> None:
+        if self.cycle is not None:
+            self.cycle.stuck = f"the client took nothing for {self.send_limit:g} s"
+        self.transport.abort()
+
     # --- httptools' side ------------------------------------------------------------------------
 
     def _await(self, seconds: float | None, then: Callable[[], None]) -> None:
@@ -203,6 +226,10 @@ class ClientProtocol(HttpToolsProtocol):
 
     def _head_is_late(self) -> None:
         self._refuse(errors.SLOW)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No request came in time."""
+        self.close()
 
     def body_is_late(self) -> None:
         """The client has been silent for too long in the middle of its request."""
@@ -276,6 +303,9 @@ class ClientProtocol(HttpToolsProtocol):
         self.connections.discard(self)
         self._unset_keepalive_if_required()
         self.flow.stop()
+        if self._stuck is not None:
+            self._stuck.end()
+            self._stuck = None
         if self.cycle is not None:
             self.cycle.leave()
         # Each client holds its protocol: no cycles for the garbage collector.
@@ -283,10 +313,13 @@ class ClientProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         self.flow.pause_writing()
+        self._watch()
         if self.cycle is not None and self.cycle.full is not None:
             self.cycle.full()
 
     def resume_writing(self) -> None:
         self.flow.resume_writing()
+        if self._stuck is not None and not self.transport.is_closing():
+            self._stuck.end()
         if self.cycle is not None and self.cycle.free is not None:
             self.cycle.free()
