@@ -213,6 +213,11 @@ class Client:
         self._flow.resume_reading()
         return self._transport
 
+    @property
+    def send_limit(self) -> float | None:
+        """Seconds in which the client has to take some of what waits for it; None for no limit."""
+        return self._protocol.send_limit
+
     def lost(self, problem: Exception | None) -> None:
         """The connection that spoke another protocol is gone."""
         self.response_complete = True
