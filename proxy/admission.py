@@ -16,7 +16,13 @@ MAX_HEAD_BYTES = 64 << 10
 MAX_HEADERS = 256
 
 # Methods are tokens (RFC 9110, 5.6.2); no server has long ones.
-METHOD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ")
+METHOD = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ")
+METHOD_BEGUN = re.compile(rb"[\r\n]*[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}")
+# RTSP's (RFC 2326, 10): the parser knows them, and refuses them in HTTP.
+FOREIGN_METHODS = frozenset(
+    b"ANNOUNCE DESCRIBE FLUSH GET_PARAMETER PAUSE PLAY RECORD REDIRECT SETUP SET_PARAMETER "
+    b"TEARDOWN".split()
+)
 _HOST = re.compile(rb"(?:[\w.~%!$&'()*+;=-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?", re.ASCII)
 _SCHEME = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 

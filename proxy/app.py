@@ -236,6 +236,7 @@ def _uvicorn(config: Config, relay: Relay) -> uvicorn.Config:
     given = {
         "clock": staticmethod(time.monotonic),
         "patience": config.client_timeout,
+        "send_limit": config.send_timeout,
         "refused": staticmethod(relay.refused),
     }
     protocol = type("WorkerProtocol", (ClientProtocol,), given)

@@ -24,6 +24,8 @@ Application = Callable[["Client"], Awaitable[None]]
 
 # Bytes of a request body that may wait for somebody to take them before reading pauses.
 _BUFFERED_BYTES = 64 << 10
+# Smaller pieces of it are held as one: an object for each would take many times its bytes.
+_SMALL_BYTES = 1 << 10
 # Up to here copying a chunk into its framing is cheaper than a write of several parts.
 _COPY_BYTES = 16 << 10
 _CUT_SECONDS = 5.0
@@ -43,7 +45,10 @@ class Client:
         status: of the answer; 0 until it has begun.
         offer: the other protocols that the upstream may take up; empty for none.
         refused: what the listener answered itself, in the middle of the request.
+        stuck: why the connection was cut, if the client took nothing.
     """
+
+    stuck: str | None = None
 
     def __init__(
         self,
@@ -79,7 +84,7 @@ class Client:
         self._begun = False
         self._timer: asyncio.TimerHandle | None = None
         self._deferred = False  # whoever answers says whether the body shall come
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | bytearray] = []
         self._buffered = 0
         self._reader: asyncio.Future[None] | None = None
         self._start = b""  # a head that waits for the first bytes of the body
@@ -115,7 +120,7 @@ class Client:
         """All that has come and was not taken yet."""
         self._buffered = 0
         pieces, self._pieces = self._pieces, []
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return b"".join(pieces)  # that of one is itself
 
     async def stream(self) -> AsyncIterator[bytes]:
         """The body, piece by piece as it comes."""
@@ -169,7 +174,13 @@ class Client:
 
     def take(self, data: bytes) -> None:
         """A piece of the body has come."""
-        self._pieces.append(data)
+        pieces = self._pieces
+        if not pieces or len(data) >= _SMALL_BYTES:
+            pieces.append(data)
+        elif isinstance(last := pieces[-1], bytearray):
+            last += data
+        else:
+            pieces.append(bytearray(data))
         self._buffered += len(data)
         if self._buffered > _BUFFERED_BYTES:
             self._flow.pause_reading()
@@ -201,6 +212,11 @@ class Client:
         self._transport.write(head(101, reason, headers))
         self._flow.resume_reading()
         return self._transport
+
+    @property
+    def send_limit(self) -> float | None:
+        """Seconds in which the client has to take some of what waits for it; None for no limit."""
+        return self._protocol.send_limit
 
     def lost(self, problem: Exception | None) -> None:
         """The connection that spoke another protocol is gone."""
@@ -272,7 +288,7 @@ class Client:
             self._protocol.linger()
             return
         if not self.keep_alive:
-            self._transport.close()
+            self._protocol.close()
         self._protocol.on_response_complete()
 
     def cut(self) -> None:

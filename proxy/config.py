@@ -138,6 +138,12 @@ class Config:
         least=0.001,
         help="time limit on the head of a request, and on a client's silence in its body",
     )
+    send_timeout: float | None = setting(
+        300.0,
+        unit="seconds",
+        least=0.001,
+        help="time limit on a client that takes nothing of its answer while that waits for it",
+    )
     drain_seconds: float = setting(
         60.0, unit="seconds", least=0, help="how long running streams may go on after SIGTERM"
     )

@@ -54,7 +54,11 @@ BAD_CODING = Failure(
 )
 VERSION = Failure(505, "http_version_not_supported", "this proxy takes HTTP/1.1 and HTTP/1.0")
 SLOW = Failure(408, "request_timeout", "the request did not come in time: see --client-timeout")
-HEAD_TOO_LARGE = Failure(431, "request_head_too_large", "the request's headers are too large")
+HEAD_TOO_LARGE = Failure(
+    431,
+    "request_head_too_large",
+    "the request's headers, trailers or chunk extensions are too large",
+)
 INTERNAL = Failure(500, "internal_error", "a bug in this proxy: its standard error names the kind")
 # What is refused before it is an exchange.
 REFUSALS = (

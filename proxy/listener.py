@@ -4,46 +4,55 @@ uvicorn accepts, parses, keeps connections and shuts down.
 """
 
 import asyncio
+import re
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from proxy import errors
-from proxy.admission import MAX_HEAD_BYTES, METHOD, fault
+from proxy.admission import FOREIGN_METHODS, MAX_HEAD_BYTES, METHOD, METHOD_BEGUN, fault
 from proxy.client import Client, head
 from proxy.errors import Failure
 from proxy.flow import Flow
 from proxy.headers import Fields, Pair
+from proxy.stuck import Stuck
 
 _LINGER_SECONDS = 5.0
+_NOWHERE = cast(list[Pair], deque(maxlen=0))  # keeps nothing of what is appended
+_EMPTY = re.compile(rb"[\r\n]+")
 
 
 class ClientProtocol(HttpToolsProtocol):
     """uvicorn's protocol, calling the application with a `Client`."""
 
-    cycle: Any  # the Client whose request is being read
+    cycle: Any  # the Client whose request was the last one to be read, or is being read
     flow: Flow
     clock: Callable[[], float]
     refused: Callable[[Failure], None]  # a request was refused before anybody saw it
     parting = False  # another process takes over: clients shall come anew
     patience: float | None  # seconds for the head of a request, and for a client silent in its body
+    send_limit: float | None  # seconds for a client to take some of what waits for it
 
     def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
         # The application as given: config.load() wraps it for ASGI.
         self.app = config.app
-        self.pairs: list[Pair] = []
+        self.pairs = _NOWHERE
         self._at = 0.0
+        self._rest = b""  # what came behind a request that is being answered
         self._in_head = False
-        self._head_bytes = 0  # in reads before this one
+        self._begun = b""  # of a head, in reads before this one
+        self._left = 0  # bytes of a body whose length is known
+        self._barren = 0  # bytes since the head, or since the last one of the body
         self._deaf = False  # nothing that comes is read any more
         self._repeating = False
         self._method = b""  # one that the parser does not know
         self._fault: Failure | None = None
-        self._serving: Client | None = None  # the one that is being answered
+        self._stuck: Stuck | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # Not uvicorn's own, which asks the system for the names of both ends, and for more.
@@ -54,51 +63,84 @@ class ClientProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._at = self.clock()
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        """Read one request; what is behind it waits until that is answered."""
+        size, start = len(data), 0
         try:
-            while data and not self._deaf:
-                data = self._feed(data)
+            while start < size and not self._deaf:
+                client = self.cycle
+                if client is not None and client.arrived and not client.response_complete:
+                    self._rest = data[start:]
+                    self.flow.pause_reading()
+                    return
+                end = self._end(data, start)
+                whole = end - start == size
+                start += self._feed(data if whole else memoryview(data)[start:end], end == size)
         except httptools.HttpParserError:
             self._refuse(self._fault or errors.BAD_REQUEST)
 
-    def _feed(self, data: bytes) -> bytes:
-        """Have the parser read; what it did not take for HTTP."""
-        if self._in_head:
-            self._head_bytes += len(data)
-        before = self.cycle
-        between = before is None or before.arrived
+    def _end(self, data: bytes, start: int) -> int:
+        """Where the request may end that is being read, or begins here: nowhere before."""
+        if self._left:
+            return min(start + self._left, len(data))
+        if start == 0 and data[0] in b"\r\n" and (lines := _EMPTY.match(data)):
+            return lines.end()  # of which the first may be the last of a head
+        end = data.find(b"\r\n\r\n", start)  # of a head, or of a body in chunks
+        return len(data) if end < 0 else end + 4
+
+    def _feed(self, piece: bytes | memoryview, last: bool) -> int:
+        """Have the parser read; how much it took for HTTP.
+
+        Args:
+            last: nothing has come behind it.
+        """
+        self._barren += len(piece)
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserInvalidMethodError:
-            if not between or self._head_bytes or self.cycle is not before:
-                raise
-            return self._stand_in(data)
+            self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade as upgrade:
-            rest = data[upgrade.args[0] :]
-            if not rest and self._is_for_upstream(self.cycle):
+            taken: int = upgrade.args[0]
+            if last and taken == len(piece) and self._is_for_upstream(self.cycle):
                 self._offer_upgrade(self.cycle)
             else:
                 self._decline_upgrade()
-            return rest
-        if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
+            return taken
+        except httptools.HttpParserError as problem:
+            if not self._in_head:
+                raise
+            known = self._stand_in(self._begun + piece, problem)
+            return len(piece) - len(known) + self._feed(known, last) if known else len(piece)
+        if self._in_head:
+            self._begun += piece
+        if self._barren > MAX_HEAD_BYTES and (self._in_head or not self.cycle.arrived):
             self._refuse(errors.HEAD_TOO_LARGE)
-        return b""
+        return len(piece)
 
-    def _stand_in(self, data: bytes) -> bytes:
+    def _stand_in(self, head: bytes, problem: httptools.HttpParserError) -> bytes:
         """A request whose method the parser does not know, with one that it knows.
 
-        Raises: httptools.HttpParserInvalidMethodError.
+        Empty if the method is not all there. Raises: httptools.HttpParserError.
         """
-        found = METHOD.match(data)
-        if found is None or self._method:
-            raise httptools.HttpParserInvalidMethodError
-        self._method = found[1]
+        found = METHOD.match(head)
+        unknown = isinstance(problem, httptools.HttpParserInvalidMethodError)
+        if self._method or not (unknown or (found and found[1] in FOREIGN_METHODS)):
+            raise problem
         self.parser = httptools.HttpRequestParser(self)
-        return b"POST" + data[found.end(1) :]
+        if found is not None:
+            self._method = found[1]
+            return b"POST" + head[found.end(1) :]
+        if not METHOD_BEGUN.fullmatch(head):
+            raise problem
+        self._rest = head
+        return b""
 
     def _is_for_upstream(self, client: Client) -> bool:
         """Whether the upstream may take up the other protocol that is offered."""
         bodies = client.fields.names() & {b"content-length", b"transfer-encoding"}
-        if bodies or client.http10 or client is not self._serving:
+        if bodies or client.http10:
             return False
         offered = client.fields[b"upgrade"].lower().split(",")
         return not any(one.strip().startswith(("h2c", "http/", "tls/")) for one in offered)
@@ -129,15 +171,12 @@ class ClientProtocol(HttpToolsProtocol):
     def _refuse(self, failure: Failure) -> None:
         """What the client sends is no HTTP (any more)."""
         self._deaf = True
-        serving = self._serving
-        if serving is not None and not serving.response_complete:
-            if self.cycle.arrived:
-                self.cycle.keep_alive = False  # what it asked before is still answered
-                return
-            serving.refused = failure
-            serving.leave()
-            if serving.status or serving is not self.cycle:
-                serving.cut()
+        client: Client | None = self.cycle
+        if client is not None and not client.response_complete:
+            client.refused = failure
+            client.leave()
+            if client.status:
+                client.cut()
                 return
         else:
             self.refused(failure)
@@ -158,6 +197,26 @@ class ClientProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
+    def close(self) -> None:
+        """Close the connection once the client has taken what is written."""
+        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self._watch()
+
+    def _watch(self) -> None:
+        """Bytes wait for the client."""
+        if self.send_limit is not None:
+            if self._stuck is None:
+                self._stuck = Stuck(
+                    self.transport, self.clock, self.send_limit, self._takes_nothing
+                )
+            self._stuck.begin()
+
+    def _takes_nothing(self) -> None:
+        if self.cycle is not None:
+            self.cycle.stuck = f"the client took nothing for {self.send_limit:g} s"
+        self.transport.abort()
+
     # --- httptools' side ------------------------------------------------------------------------
 
     def _await(self, seconds: float | None, then: Callable[[], None]) -> None:
@@ -165,23 +224,23 @@ class ClientProtocol(HttpToolsProtocol):
         if seconds is not None:
             self.timeout_keep_alive_task = self.loop.call_later(seconds, then)
 
+    def _head_is_late(self) -> None:
+        self._refuse(errors.SLOW)
+
     def timeout_keep_alive_handler(self) -> None:
         """No request came in time."""
-        if self._serving is None or self._serving.response_complete:
-            super().timeout_keep_alive_handler()
-
-    def _head_is_late(self) -> None:
-        if self._serving is None or self._serving.response_complete:
-            self._refuse(errors.SLOW)
+        self.close()
 
     def body_is_late(self) -> None:
         """The client has been silent for too long in the middle of its request."""
         self._refuse(errors.SLOW)
 
     def on_message_begin(self) -> None:
-        self._await(self.patience, self._head_is_late)
-        self._in_head = True
-        self._head_bytes = 0
+        if not self._in_head:  # else it is read anew, with another method
+            self._await(self.patience, self._head_is_late)
+            self._in_head = True
+        self._begun = b""
+        self._barren = 0
         self.url = b""
         self.pairs = []
 
@@ -191,7 +250,9 @@ class ClientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._unset_keepalive_if_required()
-        headers, self.pairs = self.pairs, []  # what comes behind the body are not headers
+        self._begun = b""
+        self._barren = 0
+        headers, self.pairs = self.pairs, _NOWHERE  # what comes behind the body are not headers
         if self._repeating:
             return
         version = self.parser.get_http_version()
@@ -201,43 +262,41 @@ class ClientProtocol(HttpToolsProtocol):
             self._fault = errors.BAD_TARGET
         if self._fault is not None:
             raise ValueError  # which stops the parser
-        waiting = self.cycle is not None and not self.cycle.response_complete
         fields = Fields(headers)
+        self._left = int(fields[b"content-length"] or 0)
         modern = version != "1.0"
         expects = modern and fields[b"expect"].lower() == "100-continue"
         keep_alive = modern and self.parser.should_keep_alive() and not self.parting
         self.cycle = client = Client(self, headers, fields, keep_alive, expects)
         if self._method:
             client.method, self._method = self._method.decode("ascii"), b""
-        if waiting:  # a pipelined request
-            self.flow.pause_reading()
-            self.pipeline.appendleft((client, self.app))  # type: ignore[arg-type]
-        else:
-            self._start_asgi_task(client, self.app)
+        self._start_asgi_task(client, self.app)
 
     def part(self) -> None:
         """Say with the next answer that the connection ends behind it, if that can be said yet."""
-        if self.cycle is not None and not self.cycle.status:
+        if self.cycle is not None and not self.cycle.status and not self._rest:
             self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        self._serving = cycle
         task = self.loop.create_task(cycle.run_asgi(app))
         cycle.task = task
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     def on_body(self, body: bytes) -> None:
+        self._left = max(self._left - len(body), 0)
+        self._barren = 0
         self.cycle.take(body)
 
     def on_message_complete(self) -> None:
         self.cycle.complete(self._at)
 
     def on_response_complete(self) -> None:
-        """uvicorn's: the next request may be served, or awaited."""
+        """uvicorn's: the next request may be read, or awaited."""
         super().on_response_complete()
-        if self._in_head and not self.transport.is_closing():
-            self._await(self.patience, self._head_is_late)
+        if self._rest and not self.transport.is_closing():
+            rest, self._rest = self._rest, b""
+            self._read(rest)
 
     # --- asyncio's side -------------------------------------------------------------------------
 
@@ -245,18 +304,23 @@ class ClientProtocol(HttpToolsProtocol):
         self.connections.discard(self)
         self._unset_keepalive_if_required()
         self.flow.stop()
-        self.pipeline.clear()
-        if self._serving is not None:
-            self._serving.leave()
+        if self._stuck is not None:
+            self._stuck.end()
+            self._stuck = None
+        if self.cycle is not None:
+            self.cycle.leave()
         # Each client holds its protocol: no cycles for the garbage collector.
-        self.parser = self.cycle = self._serving = None  # type: ignore[assignment]
+        self.parser = self.cycle = None  # type: ignore[assignment]
 
     def pause_writing(self) -> None:
         self.flow.pause_writing()
-        if self._serving is not None and self._serving.full is not None:
-            self._serving.full()
+        self._watch()
+        if self.cycle is not None and self.cycle.full is not None:
+            self.cycle.full()
 
     def resume_writing(self) -> None:
         self.flow.resume_writing()
-        if self._serving is not None and self._serving.free is not None:
-            self._serving.free()
+        if self._stuck is not None and not self.transport.is_closing():
+            self._stuck.end()
+        if self.cycle is not None and self.cycle.free is not None:
+            self.cycle.free()

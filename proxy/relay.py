@@ -105,7 +105,7 @@ class Relay:
         except asyncio.CancelledError:
             exchange = exchange or self._open(client, way, face, {}, path, wall)
             if client.gone:
-                _leave(exchange, client.refused)
+                _leave(exchange, client)
                 if not client.status:
                     exchange.t_end = self._clock()
             else:  # by who lets this process end
@@ -350,10 +350,12 @@ def _look(meter: Meter, read: Callable[..., None], *what: bytes | float) -> None
         say(f"{place(mistake)}, please report")
 
 
-def _leave(exchange: Exchange, refused: Failure | None) -> None:
-    """The client is gone: it left, or what it sent was refused in the middle."""
-    if refused is None:
+def _leave(exchange: Exchange, client: Client) -> None:
+    """The client is gone: it left, took nothing, or what it sent was refused in the middle."""
+    if (refused := client.refused) is None:
         exchange.outcome = left(exchange.meter)
+        if exchange.outcome is Outcome.CLIENT_CLOSED:
+            exchange.error = client.stuck
     else:
         exchange.error = refused.code
         exchange.code = exchange.code or refused.status

@@ -12,6 +12,7 @@ from proxy.exchange import Exchange
 from proxy.flow import Flow
 from proxy.headers import to_client
 from proxy.outcome import Outcome
+from proxy.stuck import Stuck
 
 # For what is written already; who takes nothing shall not hold the connection open.
 _CLOSE_SECONDS = 5.0
@@ -47,6 +48,7 @@ class End(asyncio.Protocol):
         self.other: End
         self.transport: asyncio.Transport
         self.flow: Flow
+        self._stuck: Stuck | None = None
 
     def take(self, transport: asyncio.BaseTransport, early: bytes = b"") -> None:
         """From now on this is the transport's protocol; `early` has come before."""
@@ -55,6 +57,15 @@ class End(asyncio.Protocol):
         self.transport.set_protocol(self)
         if early:
             self.data_received(early)
+
+    def limit(self, clock: Clock, seconds: float) -> None:
+        """How long this end may take nothing of what waits for it."""
+
+        def stuck() -> None:
+            why = f"the {self._name} took nothing for {seconds:g} s"
+            self._tunnel.finish(Finish(self._broken, why))
+
+        self._stuck = Stuck(self.transport, clock, seconds, stuck)
 
     def data_received(self, data: bytes) -> None:
         self.received += len(data)
@@ -70,16 +81,23 @@ class End(asyncio.Protocol):
         self._closed(exc)
 
     def pause_writing(self) -> None:
+        if self._stuck is not None:
+            self._stuck.begin()
         if not self.other.transport.is_closing():
             self.other.flow.pause_reading()
 
     def resume_writing(self) -> None:
+        if self._stuck is not None:
+            self._stuck.end()
         if not self.other.transport.is_closing():
             self.other.flow.resume_reading()
 
     def close(self) -> None:
         """After what is written, or soon."""
         self.flow.stop()
+        if self._stuck is not None:
+            self._stuck.end()
+            self._stuck = None
         self.transport.close()
         asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self.transport.abort)
 
@@ -157,6 +175,8 @@ async def carry(
     passed = [*to_client(pairs, event_stream=False), (b"Connection", b"Upgrade"), *upgrade]
     tunnel = Tunnel(clock, idle, client.lost)
     tunnel.client.take(client.switch(answer.extensions["reason_phrase"], passed))
+    if client.send_limit is not None:
+        tunnel.client.limit(clock, client.send_limit)
     tunnel.upstream.take(upstream, early)
     try:
         exchange.outcome, exchange.error = await tunnel.run()

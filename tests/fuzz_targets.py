@@ -187,7 +187,12 @@ async def _listen(data: bytes) -> None:
 
     loop, state = asyncio.get_running_loop(), ServerState()
     config = Config(cast(Any, app), ws="none", lifespan="off", log_config=None)
-    given = {"clock": loop.time, "patience": 1.0, "refused": lambda self, failure: None}
+    given = {
+        "clock": loop.time,
+        "patience": 1.0,
+        "send_limit": None,
+        "refused": lambda self, failure: None,
+    }
     protocol = type("Fuzzed", (ClientProtocol,), given)(config, state, {}, loop)
     wire = Plug()
     protocol.connection_made(wire)

@@ -146,12 +146,14 @@ async def serving(
     keepalive: float = 75,
     patience: float | None = 30,
     refused: Callable[[Failure], None] = lambda failure: None,
+    send_limit: float | None = 300,
 ) -> AsyncIterator[Listening]:
     """A listener on a free port.
 
     Args:
         keepalive: seconds that it waits for a request.
         patience: seconds that it waits for its head, and for more of its body.
+        send_limit: seconds that a client may take nothing of what waits for it.
     """
     loop = asyncio.get_running_loop()
     config = Config(cast(Any, application), ws="none", lifespan="off", log_config=None)
@@ -160,6 +162,7 @@ async def serving(
     given = {
         "clock": staticmethod(clock),
         "patience": patience,
+        "send_limit": send_limit,
         "refused": staticmethod(refused),
     }
     protocol = type("Protocol", (ClientProtocol,), given)
@@ -188,6 +191,7 @@ async def proxying(
     keepalive: float = 4.0,
     clock: Callable[[], float] = time.monotonic,
     patience: float | None = 30,
+    send_limit: float | None = 300,
 ) -> AsyncIterator[Proxy]:
     """A proxy before these upstreams; a number is the port of one that is named `default`.
 
@@ -210,7 +214,7 @@ async def proxying(
         for u in sorted(found, key=lambda u: -len(u.prefix))
     ]
     relay = Relay(ways, rules, ledger, clock, time.time)
-    async with serving(relay, clock, 75, patience, relay.refused) as listening:
+    async with serving(relay, clock, 75, patience, relay.refused, send_limit) as listening:
         yield Proxy(listening.client, outlets[0], relay, listening)
     for way in ways:
         await way.transport.aclose()

@@ -148,6 +148,62 @@ def test_any_method_goes_through(method: bytes) -> None:
     play(main)
 
 
+UNKNOWN = [b"FOO", b"GETT", b"g", b"DESCRIBE", b"SET_PARAMETER", b"CONNECTED"]
+CUT_REQUEST = b" /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"
+
+
+@pytest.mark.parametrize("method", UNKNOWN)
+def test_any_method_goes_through_however_it_is_cut(method: bytes) -> None:
+    whole = method + CUT_REQUEST
+
+    async def main() -> None:
+        async with answering(sized(b"ok")) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            for place in range(1, len(method) + 30):
+                client.send(whole[:place])
+                await asyncio.sleep(0.001)
+                assert (await client.ask(whole[place:])).status == 200
+            for byte in whole:
+                client.send(bytes([byte]))
+                await asyncio.sleep(0)
+            assert (await client.answer()).status == 200
+            seen = {(heard.line, heard.body) for heard in upstream.heard}
+            assert seen == {(method + b" /x HTTP/1.1", b"hi")}
+
+    play(main)
+
+
+@pytest.mark.parametrize("method", UNKNOWN)
+@pytest.mark.parametrize(
+    "before",
+    [
+        get(b"/y"),
+        b"\r\n",
+        b"POST /y HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n\r\n\r\n\r\n",
+        b"POST /y HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"4\r\n\r\n\r\n\r\n0\r\na: b\r\n\r\n",
+        b"BAR" + CUT_REQUEST,
+    ],
+    ids=["get", "empty line", "length", "chunks", "unknown"],
+)
+def test_any_method_goes_through_behind_another_request(before: bytes, method: bytes) -> None:
+    stream = before + (method + CUT_REQUEST) * 2
+    answers = 2 + before.endswith((b"\r\n\r\n", b"hi"))
+
+    async def main() -> None:
+        async with answering(sized(b"ok")) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            for place in range(1, len(stream), 3):
+                client.send(stream[:place])
+                await asyncio.sleep(0.001)
+                client.send(stream[place:])
+                assert [(await client.answer()).status for _ in range(answers)] == [200] * answers
+                asked = [(heard.line, heard.body) for heard in upstream.heard[-2:]]
+                assert asked == [(method + b" /x HTTP/1.1", b"hi")] * 2
+
+    play(main)
+
+
 @pytest.mark.parametrize("method", [b"F OO", b"F(O", b"F\x00", b"\xc3\xa4", b"", b"X" * 33, b"F\t"])
 def test_what_is_no_method_is_refused(method: bytes) -> None:
     async def main() -> None:
@@ -163,7 +219,7 @@ def test_what_is_no_method_is_refused(method: bytes) -> None:
 
 
 def test_a_body_is_never_taken_for_a_request_with_an_unknown_method() -> None:
-    """What follows it in the same read is refused; the bytes before are no method."""
+    """What follows it in the same read is no request; the bytes before are no method."""
 
     async def main() -> None:
         async with answering(sized(b"ok")) as upstream, proxying(upstream.port) as proxy:
@@ -172,7 +228,7 @@ def test_a_body_is_never_taken_for_a_request_with_an_unknown_method() -> None:
             while not proxy.listening.connections():
                 await asyncio.sleep(0)
             client.send(b"FOO ", b"/ HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert (await client.answer()).status == 200
+            assert [(await client.answer()).status for _ in range(2)] == [200, 400]
             assert await client.ended() == b""
             assert [heard.body for heard in upstream.heard] == [b"FOO "]
 

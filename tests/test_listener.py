@@ -9,6 +9,7 @@ from proxy_rig import play, serving
 
 from proxy.client import Client
 
+CHUNKED = b"POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 OK = [(b"Content-Length", b"2")]
 
 
@@ -137,32 +138,39 @@ def test_large_body_is_no_part_of_the_head_behind_it() -> None:
 
 
 @pytest.mark.parametrize("begun", [True, False])
-@pytest.mark.parametrize("data", [b"garbage", b"GET / HTTP/1.1\r\nHost: a\r\nBad Name: 1\r\n\r\n"])
-def test_garbage_behind_a_request_does_not_spoil_its_answer(begun: bool, data: bytes) -> None:
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"garbage\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nBad Name: 1\r\n\r\n",
+        CHUNKED + b"zz\r\n",
+        CHUNKED + b"1\r\na\r\n0\r\nBad Trailer\r\n\r\n",
+    ],
+)
+def test_what_is_bad_behind_requests_does_not_spoil_their_answers(begun: bool, data: bytes) -> None:
     async def main() -> None:
         app = Waiting(begun)
         async with serving(app) as listening:
             client = await listening.client()
-            client.send(get(b"/"), data)
+            client.send(get(b"/1"), get(b"/2"), data)
             await app.asked.wait()
             client.send(b"more garbage")
             await asyncio.sleep(0.01)
             app.go_on.set()
-            assert (await client.answer()).body == b"ok"
-            assert await client.ended() == b""
+            assert [(await client.answer()).body for _ in range(2)] == [b"ok", b"ok"]
+            assert await refusal(client) == (400, "bad_request")
+            assert [one.target for one in app.clients[:2]] == [b"/1", b"/2"]
 
     play(main)
 
 
 def test_broken_body_ends_the_request() -> None:
-    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-
     async def main() -> None:
         for begun in (False, True):
             app = Waiting(begun)
             async with serving(app) as listening:
                 client = await listening.client()
-                client.send(head, b"1\r\na\r\n")
+                client.send(CHUNKED, b"1\r\na\r\n")
                 await app.asked.wait()
                 client.send(b"zz\r\n")
                 await app.cancelled.wait()

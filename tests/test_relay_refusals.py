@@ -68,14 +68,16 @@ def test_line_of_a_refused_request_can_be_found_by_its_ids_and_holds_no_path() -
     play(main)
 
 
-def test_garbage_behind_a_request_is_no_request() -> None:
+def test_garbage_behind_a_request_is_refused_for_itself() -> None:
     async def main() -> None:
         async with answering(sized(b"ok")) as upstream, proxying(upstream.port) as proxy:
             client = await proxy.client()
             client.send(get(b"/"), b"\x00")
-            assert (await client.answer()).status == 200
+            assert [(await client.answer()).status for _ in range(2)] == [200, 400]
             await client.ended()
-            assert refused(proxy) == []
+            assert refused(proxy) == [("rejected", 400, "bad_request")]
+            end = await proxy.records.end()
+            assert (end["outcome"], end.get("code")) == ("completed", 200)
 
     play(main)
 

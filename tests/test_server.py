@@ -65,6 +65,7 @@ async def serving(drain: float = 20.0, succeeded: bool = False) -> AsyncIterator
     given: dict[str, Any] = {
         "clock": staticmethod(time.monotonic),
         "patience": 30.0,
+        "send_limit": 300.0,
         "refused": staticmethod(lambda _: None),
     }
     protocol = type("Protocol", (ClientProtocol,), given)

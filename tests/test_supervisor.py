@@ -275,8 +275,7 @@ def test_a_hangup_has_files_read_anew_and_is_then_told_to_the_keeper(number: int
     with running() as one:
         first = pid_from(one.ready().connect())
         one.process.send_signal(number)
-        assert one.line() == "files read anew
-"
+        assert one.line() == "files read anew\n"
         assert one.line() == "log opened anew\n"
         assert pid_from(one.connect()) == first
 

@@ -263,6 +263,34 @@ def test_client_that_reads_nothing_stops_the_upstream() -> None:
     play(main)
 
 
+def test_client_that_reads_nothing_is_let_go_after_a_while() -> None:
+    async def main() -> None:
+        closed = asyncio.Event()
+
+        async def script(visit: Visit) -> None:
+            await visit.head()
+            visit.say(SWITCH)
+            try:
+                while True:
+                    visit.say(b"x" * 65536)
+                    await visit.writer.drain()
+            except ConnectionError:
+                closed.set()
+
+        async with (
+            ScriptedUpstream(script) as upstream,
+            proxying(upstream.port, send_limit=0.02) as proxy,
+        ):
+            client = await opened(proxy, receive_bytes=4096)
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            end = await proxy.records.end()
+            assert (end["outcome"], end["code"]) == ("client_closed", 101)
+            assert end["error"] == "the client took nothing for 0.02 s"
+            await closed.wait()
+
+    play(main)
+
+
 def test_upstream_that_reads_nothing_stops_the_client_and_one_that_leaves_then_is_noticed() -> None:
     async def main() -> None:
         sent = [0]
