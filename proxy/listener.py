@@ -78,8 +78,7 @@ class ClientProtocol(HttpToolsProtocol):
                     self.flow.pause_reading()
                     return
                 end = self._end(data, start)
-                whole = end - start == size
-                start += self._feed(data if whole else memoryview(data)[start:end], end == size)
+                start += self._feed(data[start:end], end == size)
         except httptools.HttpParserError:
             self._refuse(self._fault or errors.BAD_REQUEST)
 
@@ -92,7 +91,7 @@ class ClientProtocol(HttpToolsProtocol):
         end = data.find(b"\r\n\r\n", start)  # of a head, or of a body in chunks
         return len(data) if end < 0 else end + 4
 
-    def _feed(self, piece: bytes | memoryview, last: bool) -> int:
+    def _feed(self, piece: bytes, last: bool) -> int:
         """Have the parser read; how much it took for HTTP.
 
         Args:
@@ -284,7 +283,8 @@ class ClientProtocol(HttpToolsProtocol):
         task.add_done_callback(self.tasks.discard)
 
     def on_body(self, body: bytes) -> None:
-        self._left = max(self._left - len(body), 0)
+        if self._left:
+            self._left -= len(body)
         self._barren = 0
         self.cycle.take(body)
 
