@@ -22,6 +22,8 @@ from proxy.headers import Fields, Pair
 from proxy.stuck import Stuck
 
 _LINGER_SECONDS = 5.0
+# Of a read, before all others have a turn.
+_MAX_PIECES = 250
 _NOWHERE = cast(list[Pair], deque(maxlen=0))  # keeps nothing of what is appended
 _EMPTY = re.compile(rb"[\r\n]+")
 
@@ -69,18 +71,29 @@ class ClientProtocol(HttpToolsProtocol):
 
     def _read(self, data: bytes) -> None:
         """Read one request; what is behind it waits until that is answered."""
-        size, start = len(data), 0
+        size, start, pieces = len(data), 0, 0
         try:
             while start < size and not self._deaf:
                 client = self.cycle
-                if client is not None and client.arrived and not client.response_complete:
+                behind = client is not None and client.arrived and not client.response_complete
+                if behind or pieces == _MAX_PIECES:
                     self._rest = data[start:]
                     self.flow.pause_reading()
+                    if not behind:
+                        self.loop.call_soon(self._go_on)
                     return
+                pieces += 1
                 end = self._end(data, start)
                 start += self._feed(data[start:end], end == size)
         except httptools.HttpParserError:
             self._refuse(self._fault or errors.BAD_REQUEST)
+
+    def _go_on(self) -> None:
+        """Others have had their turn."""
+        if self._rest and not self.transport.is_closing():
+            self.flow.resume_reading()
+            rest, self._rest = self._rest, b""
+            self._read(rest)
 
     def _end(self, data: bytes, start: int) -> int:
         """Where the request may end that is being read, or begins here: nowhere before."""
@@ -294,9 +307,7 @@ class ClientProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """uvicorn's: the next request may be read, or awaited."""
         super().on_response_complete()
-        if self._rest and not self.transport.is_closing():
-            rest, self._rest = self._rest, b""
-            self._read(rest)
+        self._go_on()
 
     # --- asyncio's side -------------------------------------------------------------------------
 

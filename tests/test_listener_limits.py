@@ -153,3 +153,28 @@ def test_requests_that_wait_behind_another_wait_as_the_bytes_that_they_are() -> 
             assert [one.target for one in app.clients] == [b"/1"] + [b"/2"] * 500
 
     play(main)
+
+
+@pytest.mark.parametrize("inside", [b"\r\n\r\n", b"0\r\n\r\n", b"x\r\n\r\n"])
+def test_a_body_that_looks_like_many_ends_is_read_by_turns_and_whole(inside: bytes) -> None:
+    body = inside * 5000
+    turns = 0
+
+    async def app(client: Client) -> None:
+        await client.collect(len(body))
+        await echo(client)
+
+    async def main() -> None:
+        nonlocal turns
+        async with serving(app) as listening:
+            client = await listening.client()
+            await client.ask(get(b"/"))
+            (protocol,) = listening.connections()
+            protocol.data_received(CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+            while not protocol.cycle.arrived:
+                turns += 1
+                await asyncio.sleep(0)
+            assert turns > 0
+            assert (await client.answer()).body.endswith(body)
+
+    play(main)
