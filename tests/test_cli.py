@@ -85,7 +85,10 @@ def test_help_needs_no_server_code() -> None:
         ("serve --max-inspect-bytes -1MiB", "flag --max-inspect-bytes: '-1MiB' will not do: give"),
         ("serve --objective-ttft -.5s", "flag --objective-ttft: '-.5s' will not do: give a"),
         ("serve --bits-per-weight -1e3", "flag --bits-per-weight: '-1e3' will not do: give a"),
-        ("ceiling --bandwidth -3GB/s", "flag --bandwidth: '-3GB/s' will not do: give a bandwidth"),
+        (
+            "ceiling --memory-bandwidth -3GB/s",
+            "flag --memory-bandwidth: '-3GB/s' will not do: give a bandwidth",
+        ),
         ("serve --prot -3s", "flag --prot: no such setting: did you mean --port?"),
         ("serve -3s", "flag -3s: no such setting: leave it out"),
         (
