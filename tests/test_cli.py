@@ -87,7 +87,7 @@ def test_help_needs_no_server_code() -> None:
         ("serve --bits-per-weight -1e3", "flag --bits-per-weight: '-1e3' will not do: give a"),
         (
             "ceiling --memory-bandwidth -3GB/s",
-            "flag --memory-bandwidth: '-3GB/s' will not do: give a bandwidth",
+            "flag --memory-bandwidth: '-3GB/s' is no device that is known here: give its bandwidth",
         ),
         ("serve --prot -3s", "flag --prot: no such setting: did you mean --port?"),
         ("serve -3s", "flag -3s: no such setting: leave it out"),
