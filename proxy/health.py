@@ -47,11 +47,12 @@ def check(settings: HealthSettings) -> tuple[bool, str]:
 def noted() -> str:
     """Where the admin listener of the newest proxy is that this user runs. Raises SettingError."""
     found = []
-    for note in Path(parent_folder()).glob(f"{FOLDER}*/{ADMIN_NOTE}"):
-        with contextlib.suppress(OSError):  # another user's, or gone by now
-            status = note.stat()
-            if status.st_uid == os.getuid():
-                found.append((status.st_mtime, note.read_text("utf-8")))
+    for folder in Path(parent_folder()).glob(f"{FOLDER}*"):
+        note = folder / ADMIN_NOTE
+        with contextlib.suppress(OSError, UnicodeError):  # gone by now
+            # Everybody may put something into the folder of all: a link, or a note to a link.
+            if all(one.lstat().st_uid == os.getuid() for one in (folder, note)):
+                found.append((note.lstat().st_mtime, note.read_text("utf-8")))
     if not found:
         raise SettingError("no proxy of this user is running: name one with --admin URL")
     return max(found)[1]

@@ -30,6 +30,27 @@ class Incoming:
         fault: what is wrong with it, though it can be parsed; empty for nothing.
     """
 
+    __slots__ = (
+        "_begun",
+        "_inform",
+        "_interim",
+        "_parser",
+        "_surplus",
+        "_switches",
+        "chunk_over",
+        "ended",
+        "fault",
+        "framed",
+        "headers",
+        "headless",
+        "keep",
+        "pieces",
+        "reason",
+        "started",
+        "status",
+        "switched",
+    )
+
     def __init__(self, begun: Callable[[], None]) -> None:
         self._begun = begun
         self._parser = httptools.HttpResponseParser(self)

@@ -83,6 +83,34 @@ def test_the_proxy_that_started_last_is_found(
             assert noted() == new.admin_address != old.admin_address
 
 
+def test_a_note_that_is_none_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "tokometer-x").mkdir()
+    (tmp_path / "tokometer-x/admin").write_bytes(b"\xff")
+    with pytest.raises(SettingError, match="name one with --admin URL"):
+        noted()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_what_another_user_puts_into_the_folder_of_all_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ours, theirs = tmp_path / "ours", tmp_path / "tokometer-x"
+    ours.write_text("http://127.0.0.1:9464")
+    theirs.mkdir()
+    (theirs / "admin").symlink_to(ours)
+    os.chown(theirs, 65534, 65534)
+    with pytest.raises(SettingError, match="name one with --admin URL"):
+        noted()
+    os.chown(theirs, 0, 0)
+    os.chown(theirs / "admin", 65534, 65534, follow_symlinks=False)
+    with pytest.raises(SettingError, match="name one with --admin URL"):
+        noted()
+
+
 def test_nobody_to_be_found_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "glob", lambda *_: [])
     with pytest.raises(SettingError, match="name one with --admin URL"):
