@@ -57,6 +57,10 @@ class Source(Protocol):
         ...
 
 
+def _let_go(data: bytes, at: float, framed: bytes | None) -> None:
+    """Nobody wants it any more."""
+
+
 class Answer(httpx.AsyncByteStream):
     """The body of an answer, with the arrival time (seconds of the clock) of every read.
 
@@ -161,6 +165,8 @@ class Answer(httpx.AsyncByteStream):
         if self._upload is not None and self.uploading:
             self._upload.cancel()
             self._connection.keep = False
+        # Who takes knows this answer, and so does a failure: cycles wait for the garbage collector.
+        self.take, self._failure = _let_go, None
         self._release()
 
     # --- called by the connection ---------------------------------------------------------------

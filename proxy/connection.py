@@ -142,11 +142,13 @@ class Connection(asyncio.Protocol):
             take = self._read if shortcut is None else shortcut.take
             self._take.__setstate__((take, (), {}, None))  # type: ignore[attr-defined]
 
-    def _let_go(self) -> None:
-        """Nothing is read any more. What refers to itself would wait for the garbage collector."""
+    def let_go(self) -> None:
+        """Nothing is read (any more). What refers to itself waits for the garbage collector."""
         self.shorten(None)
-        self._take = None
-        self.data_received = None  # type: ignore[method-assign,assignment]
+        if self._take is not None:
+            self._take = None
+            self.data_received = None  # type: ignore[method-assign,assignment]
+            self.incoming.close()
 
     def _swollen(self, size: int) -> bool:
         """Whether there are too many bytes without a body: they are kept, or go on for ever."""
@@ -164,7 +166,7 @@ class Connection(asyncio.Protocol):
                 self._fail(mistake)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._let_go()
+        self.let_go()
         self.lost = True
         self.resume_writing()
         answer = self._answer
@@ -216,7 +218,10 @@ class Connection(asyncio.Protocol):
         else:
             self.write(head)
             self.write(body)
-        await self._head
+        try:
+            await self._head
+        finally:  # a failure knows where it passed: no cycle for the garbage collector
+            self._head = None
 
     def write(self, data: bytes) -> None:
         """Hand bytes to the socket."""
@@ -235,7 +240,7 @@ class Connection(asyncio.Protocol):
             self._idle.cancel()
             self._idle = None
         self.resume_reading()
-        self._let_go()
+        self.let_go()
         transport, self._transport = self._transport, None
         return transport, self._beyond
 

@@ -78,6 +78,10 @@ class Incoming:
         self._interim = False
         self._surplus = False  # a second answer, which nobody asked for
 
+    def close(self) -> None:
+        """Nothing more is fed. The parser knows this object: no cycle for the garbage collector."""
+        del self._parser, self._begun
+
     @property
     def ends_with_the_connection(self) -> bool:
         """The end of the connection is the end of its body."""

@@ -122,23 +122,37 @@ class Transport(httpx.AsyncBaseTransport):
         return connection
 
     async def _dial(self, scheme: str, host: str, port: int) -> Connection:
-        loop = asyncio.get_running_loop()
-        protocol = partial(Connection, self._clock)
-        if self._unix:
-            return (await loop.create_unix_connection(protocol, self._unix))[1]
         tls = None
         if scheme == "https":
             tls = self._tls = self._tls or ssl.create_default_context()
-        if _is_address(host):
-            return (await loop.create_connection(protocol, host, port, ssl=tls))[1]
-        sock = await dial(host, port)
-        name = host if tls else None
+        connection = Connection(self._clock)
         try:
-            made = await loop.create_connection(protocol, sock=sock, ssl=tls, server_hostname=name)
+            await self._open(connection, host, port, tls)
         except BaseException:
-            sock.close()
+            connection.let_go()
             raise
-        return made[1]
+        return connection
+
+    async def _open(
+        self, connection: Connection, host: str, port: int, tls: ssl.SSLContext | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> Connection:
+            return connection
+
+        if self._unix:
+            await loop.create_unix_connection(protocol, self._unix)
+        elif _is_address(host):
+            await loop.create_connection(protocol, host, port, ssl=tls)
+        else:
+            sock = await dial(host, port)
+            name = host if tls else None
+            try:
+                await loop.create_connection(protocol, sock=sock, ssl=tls, server_hostname=name)
+            except BaseException:
+                sock.close()
+                raise
 
     # --- the pool -------------------------------------------------------------------------------
 

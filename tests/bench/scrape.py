@@ -12,6 +12,7 @@ from .load import StreamLoad
 from .peers import ROOT
 from .site import Sample, Site, scratch
 from .streams import measure_streams
+from .traffic import MODELS
 
 _EVERY_SECONDS = 1.0
 _ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2"
@@ -28,7 +29,7 @@ def fetch(port: int) -> int:
 
 def measure_scrape(site: Site, load: StreamLoad, models: int) -> Sample:
     """The same load without and with scrapes, over a registry of so many models."""
-    names = [f"bench-{number}" for number in range(models)]
+    names = MODELS[:models]
     measure_streams(site, StreamLoad(models, 20, 0.2, 0.5), names)  # makes the series
     time.sleep(1.0)
     without = measure_streams(site, load, names)

@@ -9,6 +9,7 @@ import json
 import time
 
 MODEL = "bench"
+MODELS = (MODEL, *(f"{MODEL}-{number}" for number in range(100)))  # that the upstream lists
 PREFILL_SECONDS = 0.05  # from the request to the first chunk
 CLOCK = time.monotonic_ns
 WRITTEN = b"~t"  # before the time of writing, nanoseconds

@@ -15,12 +15,13 @@ import httptools
 import orjson
 import uvloop
 
-from .traffic import CLOCK, PREFILL_SECONDS, STREAM_HEAD, Script, json_answer, whole_answer
+from .traffic import CLOCK, MODELS, PREFILL_SECONDS, STREAM_HEAD, Script, json_answer, whole_answer
 
 _BLOCK = bytes(256 << 10)
 _HIGH_WATER = 1 << 20
 _BACKLOG = 2048
-_MODELS = json_answer(b'{"object":"list","data":[{"id":"bench","object":"model"}]}')
+_LISTED = [{"id": model, "object": "model"} for model in MODELS]
+_MODELS = json_answer(orjson.dumps({"object": "list", "data": _LISTED}))
 _NOT_FOUND = json_answer(b'{"error":{"message":"no such path"}}', b"404 Not Found")
 
 
