@@ -16,6 +16,7 @@ from proxy.address import Upstream
 from proxy.caller import Caller, pour
 from proxy.channel import Sung
 from proxy.connection import Clock
+from proxy.facts import MOST_NAME_CHARACTERS
 from proxy.formats import interface
 from proxy.headers import Fields, Pair
 from proxy.meter import Meter
@@ -27,7 +28,6 @@ from proxy.tokens import Learned
 
 PROMPT = "Count from one to one hundred in words, with commas between them."
 _MOST_SECONDS = 300.0
-_MOST_NAME_CHARACTERS = 256  # of a model; what is told must fit in a record
 # A server that has no such interface, or not for this model, or not these parameters.
 _OTHERWISE = (400, 404, 405, 422, 501)
 
@@ -84,7 +84,7 @@ class Canary:
                 record["ttft_seconds"] = meter.ttft
             if rate is not None:
                 record["decode_tokens_per_second"] = rate
-        record["model"] = self._answered.get(self._asked, self._asked)[:_MOST_NAME_CHARACTERS]
+        record["model"] = self._answered.get(self._asked, self._asked)[:MOST_NAME_CHARACTERS]
         return record
 
     async def _engine(self) -> str:

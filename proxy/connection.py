@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
             self._take.__setstate__((take, (), {}, None))  # type: ignore[attr-defined]
 
     def let_go(self) -> None:
-        """Nothing is read (any more). What refers to itself waits for the garbage collector."""
+        """Nothing is read (any more): break what would wait for the garbage collector."""
         self.shorten(None)
         if self._take is not None:
             self._take = None

@@ -15,7 +15,7 @@ from proxy.formats.event import JSON, mapping, mappings, text
 LIST = "/v1/models"
 # Longer lists, in bytes of JSON, are taken for unknown: with the rest they must fit in a record.
 _MOST_BYTES = 200_000
-_MOST_NAME_CHARACTERS = 256
+MOST_NAME_CHARACTERS = 256
 
 
 class Facts(NamedTuple):
@@ -50,7 +50,7 @@ class Question(NamedTuple):
 def models(body: JSON) -> tuple[str, ...]:
     """The names in a list of models: OpenAI's (`data`, `id`) or Ollama's (`models`, `name`)."""
     names = [text(entry.get("id")) or text(entry.get("name")) for entry in _entries(body)]
-    found = tuple(dict.fromkeys(name[:_MOST_NAME_CHARACTERS] for name in names if name))
+    found = tuple(dict.fromkeys(name[:MOST_NAME_CHARACTERS] for name in names if name))
     return found if len(orjson.dumps(found)) <= _MOST_BYTES else ()
 
 
@@ -99,7 +99,7 @@ _HEALTH = {"sglang": LIST, "tgi": "/info", "ollama": "/api/version"}
 
 def _name(value: JSON) -> str:
     """A text, of which no more is kept than anybody would write; empty if it is none."""
-    return (text(value) or "")[:_MOST_NAME_CHARACTERS]
+    return (text(value) or "")[:MOST_NAME_CHARACTERS]
 
 
 def _plain(engine: str) -> Callable[[JSON], Facts | None]:

@@ -50,7 +50,7 @@ def noted() -> str:
     for folder in Path(parent_folder()).glob(f"{FOLDER}*"):
         note = folder / ADMIN_NOTE
         with contextlib.suppress(OSError, UnicodeError):  # gone by now
-            # Everybody may put something into the folder of all: a link, or a note to a link.
+            # Everybody may put folders and links into the folder of all.
             if all(one.lstat().st_uid == os.getuid() for one in (folder, note)):
                 found.append((note.lstat().st_mtime, note.read_text("utf-8")))
     if not found:
