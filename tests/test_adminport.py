@@ -343,6 +343,7 @@ def test_the_longest_wait_makes_room() -> None:
             silent = [await port.client() for _ in range(4)]
             kept = await port.client()
             for _ in range(20):
+                port.after(0.1)
                 assert (await kept.ask(ASK)).status == 200  # now it waits for less than the others
                 port.after(0.1)
                 one = await port.client()

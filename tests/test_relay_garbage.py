@@ -61,11 +61,13 @@ def garbage() -> Iterator[Callable[[], Counter[str]]]:
         return names
 
     gc.collect()
+    gc.freeze()  # what there is need not be looked at each time
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
     yield found
     gc.set_debug(0)
     gc.enable()
+    gc.unfreeze()
     gc.garbage.clear()
 
 

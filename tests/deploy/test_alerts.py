@@ -1,7 +1,9 @@
 """Every alert, run by promtool: it fires, not just below, not without traffic, and resolves."""
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -99,8 +101,8 @@ def annotated(example: Example, alert: dict[str, Any], minute: int) -> dict[str,
     return {"eval_time": f"{minute}m", "alertname": example.alert, "exp_alerts": [expected]}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_it_fires_after_its_hold_says_why_and_resolves(example: Example, tmp_path: Path) -> None:
+def fires(folder: Path, example: Example) -> str:
+    """What promtool has against its firing after its hold, with these words, and its end."""
     line, start = timeline(example, example.series), example.before
     not_yet, by = (start + minutes for minutes in example.fires)
     end = start + example.during + example.after - 1
@@ -108,39 +110,83 @@ def test_it_fires_after_its_hold_says_why_and_resolves(example: Example, tmp_pat
     times = {start - line.step: False, not_yet: False, by: True, end: False}
     expected = firing(example.alert, example.labels, times)
     expected["alert_rule_test"] = [annotated(example, alert, by)]
-    complaint = complaints(tmp_path, COMMITTED.of(alert), line.step, [line.document(expected)])
-    assert not complaint, complaint
+    return complaints(folder, COMMITTED.of(alert), line.step, [line.document(expected)])
 
 
-@pytest.mark.parametrize("example, series", VARIANTS)
-def test_it_fires_in_other_forms_too(
-    example: Example, series: list[Series], tmp_path: Path
-) -> None:
-    complaint = said(tmp_path, example, timeline(example, series), fires=True)
-    assert not complaint, complaint
+def fires_too(folder: Path, example: Example, series: list[Series]) -> str:
+    return said(folder, example, timeline(example, series), fires=True)
 
 
-@pytest.mark.parametrize("example, below", BELOW)
-def test_it_does_not_fire_just_below(example: Example, below: Below, tmp_path: Path) -> None:
+def silent(folder: Path, example: Example, below: Below) -> str:
     line, settings = not_enough(example, below)
-    complaint = said(tmp_path, example, line, fires=False, rules=generated(settings))
-    assert not complaint, complaint
+    return said(folder, example, line, fires=False, rules=generated(settings))
 
 
-@pytest.mark.parametrize("example, below", LOOSENED)
-def test_with_that_threshold_a_little_lower_it_would(
-    example: Example, below: Below, tmp_path: Path
-) -> None:
+def silent_though_loosened(folder: Path, example: Example, below: Below) -> str:
     line, settings = not_enough(example, below)
     rules = generated(replace(settings, **(below.loosened or {})))
-    assert "exp:" in said(tmp_path, example, line, fires=False, rules=rules)
+    return said(folder, example, line, fires=False, rules=rules)
 
 
+def silent_without_traffic(folder: Path, example: Example) -> str:
+    return silent(
+        folder, example, Below(example.quiet or [one.quiet() for one in example.series], None)
+    )
+
+
+@pytest.fixture(scope="module")
+def answers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, "Future[str]"]]:
+    """What promtool says, by test: all are asked for at once, since one takes one processor."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield {
+            item.name: pool.submit(
+                asked.kwargs["what"], tmp_path_factory.mktemp("asked"), **item.callspec.params
+            )
+            for item in request.session.items
+            if isinstance(item, pytest.Function) and (asked := item.get_closest_marker("asks"))
+        }
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.fixture
+def complaint(request: pytest.FixtureRequest, answers: dict[str, "Future[str]"]) -> str:
+    """What promtool says of this test's alert."""
+    return answers[request.node.name].result()
+
+
+@pytest.mark.asks(what=fires)
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_it_does_not_fire_without_traffic(example: Example, tmp_path: Path) -> None:
-    nothing = Below(example.quiet or [one.quiet() for one in example.series], None)
-    line, settings = not_enough(example, nothing)
-    complaint = said(tmp_path, example, line, fires=False, rules=generated(settings))
+def test_it_fires_after_its_hold_says_why_and_resolves(example: Example, complaint: str) -> None:
+    assert not complaint, complaint
+
+
+@pytest.mark.asks(what=fires_too)
+@pytest.mark.parametrize("example, series", VARIANTS)
+def test_it_fires_in_other_forms_too(
+    example: Example, series: list[Series], complaint: str
+) -> None:
+    assert not complaint, complaint
+
+
+@pytest.mark.asks(what=silent)
+@pytest.mark.parametrize("example, below", BELOW)
+def test_it_does_not_fire_just_below(example: Example, below: Below, complaint: str) -> None:
+    assert not complaint, complaint
+
+
+@pytest.mark.asks(what=silent_though_loosened)
+@pytest.mark.parametrize("example, below", LOOSENED)
+def test_with_that_threshold_a_little_lower_it_would(
+    example: Example, below: Below, complaint: str
+) -> None:
+    assert "exp:" in complaint
+
+
+@pytest.mark.asks(what=silent_without_traffic)
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_it_does_not_fire_without_traffic(example: Example, complaint: str) -> None:
     assert not complaint, complaint
 
 
