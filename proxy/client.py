@@ -81,7 +81,6 @@ class Client:
         self.response_complete = False
         self.disconnected = False
 
-        self._begun = False
         self._timer: asyncio.TimerHandle | None = None
         self._deferred = False  # whoever answers says whether the body shall come
         self._pieces: list[bytes | bytearray] = []
@@ -92,8 +91,7 @@ class Client:
         self._until_close = False
 
     async def run_asgi(self, app: Application) -> None:
-        """What uvicorn starts a task with."""
-        self._begun = True
+        """Have it served, whatever comes."""
         try:
             await app(self)
         except asyncio.CancelledError:
@@ -310,7 +308,7 @@ class Client:
         """The connection is closed."""
         if not self.response_complete:
             self.gone = self.disconnected = True
-            if self.task is not None and self._begun:  # else it could not tell of it
+            if self.task is not None:  # else it has not begun, and finds that out itself
                 self.task.cancel()
 
 

@@ -5,7 +5,9 @@ of the protocol become httpx's here and in `upstream`, nowhere else.
 """
 
 import asyncio
+import contextlib
 import os
+import socket
 from collections.abc import Callable
 from functools import partial
 from typing import cast
@@ -40,6 +42,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._socket: socket.socket | None = None  # until the loop has it
+        self._unsent = b""
         self.made_at = clock()
         self.incoming = Incoming(self._begun)
         self._transport: asyncio.Transport | None = None
@@ -82,6 +86,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._socket = None
+        if self._unsent:
+            self._transport.write(self._unsent)
+            self._unsent = b""
         probe(transport.get_extra_info("socket"))
 
     def _read(self, data: bytes) -> None:
@@ -194,6 +202,10 @@ class Connection(asyncio.Protocol):
 
     # --- the exchange's side --------------------------------------------------------------------
 
+    def begin(self, sock: socket.socket) -> None:
+        """Take a socket that is connected; what is asked goes out before the loop has it."""
+        self._socket = sock
+
     async def ask(
         self, head: bytes, body: bytes, answer: Answer, headless: bool, idle: float | None
     ) -> None:
@@ -219,15 +231,38 @@ class Connection(asyncio.Protocol):
             self.write(head)
             self.write(body)
         try:
+            if self._socket is not None:
+                await self._attach(self._socket)
             await self._head
         finally:  # a failure knows where it passed: no cycle for the garbage collector
             self._head = None
 
     def write(self, data: bytes) -> None:
         """Hand bytes to the socket."""
-        if self._transport is not None and not self.lost:
-            self._active = self._clock()
+        if self.lost:
+            return
+        self._active = self._clock()
+        if self._transport is not None:
             self._transport.write(data)
+        elif self._socket is not None:
+            sent = 0
+            if not self._unsent:
+                with contextlib.suppress(OSError):  # it will show again
+                    sent = self._socket.send(data)
+            self._unsent += data[sent:]
+
+    async def _attach(self, sock: socket.socket) -> None:
+        """Have the loop take the socket over. Raises: httpx.ReadError."""
+        loop = asyncio.get_running_loop()
+        unix = sock.family == socket.AF_UNIX
+        try:
+            make = loop.create_unix_connection if unix else loop.create_connection
+            await make(lambda: self, sock=sock)
+        except BaseException as problem:
+            self.cut()
+            if isinstance(problem, OSError):
+                raise _closed(problem) from None
+            raise
 
     def detach(self) -> tuple[asyncio.Transport, bytes]:
         """Behind a 101: the transport, which is the caller's from now on, and what has come.
@@ -305,6 +340,12 @@ class Connection(asyncio.Protocol):
         """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
+            return
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self.lost = True
+        self.let_go()
 
 
 def _invalid(why: str) -> httpx.RemoteProtocolError:

@@ -1,10 +1,14 @@
-"""Connecting to a host of several addresses: one that is dead costs a moment, not the connection.
+"""Connecting to an address, or to a host of several: one that is dead costs a moment, not the
+connection.
 
 Source: RFC 8305 ("Happy Eyeballs"), sections 4 and 5: addresses of both families in turn, the next
 one when the last has failed or has taken a quarter of a second.
 """
 
 import asyncio
+import errno
+import ipaddress
+import os
 import socket
 from itertools import zip_longest
 from typing import Any
@@ -12,6 +16,55 @@ from typing import Any
 _NEXT_SECONDS = 0.25
 
 Address = tuple[int, Any]  # family and what `connect` takes
+
+
+def literal(host: str, port: int) -> Address | None:
+    """The address that a host's name is; None for what has to be resolved."""
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        return None
+    if "%" in host:  # whose number only the resolver knows
+        return None
+    return (socket.AF_INET if version == 4 else socket.AF_INET6), (host, port)
+
+
+def knock(address: Address) -> tuple[socket.socket, bool]:
+    """A socket that connects, and whether it is connected already, as it is on this machine.
+
+    Raises: OSError.
+    """
+    family, where = address
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        said = sock.connect_ex(where)
+        if said == errno.EINPROGRESS:
+            said = sock.connect_ex(where)
+        if said not in (0, errno.EISCONN, errno.EINPROGRESS, errno.EALREADY):
+            raise OSError(said, os.strerror(said))
+    except BaseException:
+        sock.close()
+        raise
+    return sock, said in (0, errno.EISCONN)
+
+
+async def connected(sock: socket.socket) -> None:
+    """Wait until it is. Raises: OSError."""
+    loop = asyncio.get_running_loop()
+    writable: asyncio.Future[None] = loop.create_future()
+
+    def there() -> None:
+        if not writable.done():
+            writable.set_result(None)
+
+    loop.add_writer(sock, there)
+    try:
+        await writable
+    finally:
+        loop.remove_writer(sock)
+    if problem := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        raise OSError(problem, os.strerror(problem))
 
 
 async def dial(host: str, port: int) -> socket.socket:
@@ -57,10 +110,10 @@ def in_turn(addresses: list[Address]) -> list[Address]:
 
 
 async def _attempt(family: int, address: Any) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock, there = knock((family, address))
     try:
-        sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, address)
+        if not there:
+            await connected(sock)
     except BaseException:
         sock.close()
         raise

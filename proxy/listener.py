@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from proxy import errors
 from proxy.admission import FOREIGN_METHODS, MAX_HEAD_BYTES, METHOD, METHOD_BEGUN, fault
 from proxy.client import Client, head
+from proxy.eager import start
 from proxy.errors import Failure
 from proxy.flow import Flow
 from proxy.headers import Fields, Pair
@@ -51,6 +52,7 @@ class ClientProtocol(HttpToolsProtocol):
         self._left = 0  # bytes of a body whose length is known
         self._barren = 0  # bytes since the head, or since the last one of the body
         self._deaf = False  # nothing that comes is read any more
+        self._fresh: Client | None = None  # whose head is read, and whom nobody serves yet
         self._repeating = False
         self._method = b""  # one that the parser does not know
         self._fault: Failure | None = None
@@ -71,22 +73,34 @@ class ClientProtocol(HttpToolsProtocol):
 
     def _read(self, data: bytes) -> None:
         """Read one request; what is behind it waits until that is answered."""
-        size, start, pieces = len(data), 0, 0
+        size, at, pieces = len(data), 0, 0
         try:
-            while start < size and not self._deaf:
+            while at < size and not self._deaf and not self.transport.is_closing():
                 client = self.cycle
                 behind = client is not None and client.arrived and not client.response_complete
                 if behind or pieces == _MAX_PIECES:
-                    self._rest = data[start:]
+                    self._rest = data[at:]
                     self.flow.pause_reading()
                     if not behind:
                         self.loop.call_soon(self._go_on)
-                    return
+                    break
                 pieces += 1
-                end = self._end(data, start)
-                start += self._feed(data[start:end], end == size)
+                end = self._end(data, at)
+                at += self._feed(data[at:end], end == size)
+                if self._fresh is not None and self._fresh.arrived:
+                    self._serve(self._fresh)
         except httptools.HttpParserError:
             self._refuse(self._fault or errors.BAD_REQUEST)
+        if self._fresh is not None:
+            self._serve(self._fresh)
+
+    def _serve(self, client: Client) -> None:
+        """Begin with a request, now that the parser is done with what has come of it."""
+        self._fresh = None
+        if (task := start(client.run_asgi(self.app), self.loop)) is not None:
+            client.task = task
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
 
     def _go_on(self) -> None:
         """Others have had their turn."""
@@ -279,21 +293,14 @@ class ClientProtocol(HttpToolsProtocol):
         modern = version != "1.0"
         expects = modern and fields[b"expect"].lower() == "100-continue"
         keep_alive = modern and self.parser.should_keep_alive() and not self.parting
-        self.cycle = client = Client(self, headers, fields, keep_alive, expects)
+        self.cycle = self._fresh = client = Client(self, headers, fields, keep_alive, expects)
         if self._method:
             client.method, self._method = self._method.decode("ascii"), b""
-        self._start_asgi_task(client, self.app)
 
     def part(self) -> None:
         """Say with the next answer that the connection ends behind it, if that can be said yet."""
         if self.cycle is not None and not self.cycle.status and not self._rest:
             self.cycle.keep_alive = False
-
-    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        task = self.loop.create_task(cycle.run_asgi(app))
-        cycle.task = task
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
 
     def on_body(self, body: bytes) -> None:
         if self._left:
@@ -307,7 +314,8 @@ class ClientProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """uvicorn's: the next request may be read, or awaited."""
         super().on_response_complete()
-        self._go_on()
+        if self._rest:  # once the connection to the upstream is free again
+            self.loop.call_soon(self._go_on)
 
     # --- asyncio's side -------------------------------------------------------------------------
 

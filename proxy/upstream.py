@@ -6,7 +6,6 @@ answers, errors and the seam are httpx's, so that another transport can be put i
 
 import asyncio
 import errno
-import ipaddress
 import os
 import socket
 import ssl
@@ -18,7 +17,7 @@ import httpx
 
 from proxy.answer import Answer
 from proxy.connection import Clock, Connection, StaleConnection
-from proxy.dialing import dial
+from proxy.dialing import Address, connected, dial, knock, literal
 
 # Errors that are no fault of the upstream's.
 _OURS = (errno.EMFILE, errno.ENFILE)
@@ -56,6 +55,7 @@ class Transport(httpx.AsyncBaseTransport):
         self._tls = tls
         self._connected = connected
         self._unix = unix
+        self._literal: dict[tuple[str, int], Address | None] = {}
         self._idle: dict[Origin, list[Connection]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -76,21 +76,22 @@ class Transport(httpx.AsyncBaseTransport):
         self, request: httpx.Request, origin: Origin, connection: Connection | None
     ) -> httpx.Response:
         timeout: dict[str, Any] = request.extensions.get("timeout", {})
-        if connection is None:
-            connection = await self._connect(origin, timeout.get("connect"))
         inform, offer = (request.extensions.get(key) for key in ("inform", "offer"))
+        head, headless = _head(request), _method(request) == b"HEAD"
+        body = b"".join(request.stream) if isinstance(request.stream, httpx.ByteStream) else None
+        # The fewer the steps from connecting to asking, the less often the upstream wakes for it.
+        fresh = connection is None
+        connection = connection or Connection(self._clock)
         answer = Answer(
             connection, partial(self._release, origin, connection), inform, switches=offer or b""
         )
         try:
-            body = b""
-            if isinstance(request.stream, httpx.ByteStream):
-                body = b"".join(request.stream)
-            else:
+            if fresh:
+                await self._connect(connection, origin, timeout.get("connect"))
+            if body is None:
                 upload = asyncio.get_running_loop().create_task(_upload(request, connection))
                 answer.owns(upload)
-            headless = _method(request) == b"HEAD"
-            await connection.ask(_head(request), body, answer, headless, timeout.get("read"))
+            await connection.ask(head, body or b"", answer, headless, timeout.get("read"))
         except BaseException:
             answer.close()
             raise
@@ -105,11 +106,10 @@ class Transport(httpx.AsyncBaseTransport):
             },
         )
 
-    async def _connect(self, origin: Origin, limit: float | None) -> Connection:
+    async def _connect(self, connection: Connection, origin: Origin, limit: float | None) -> None:
         began = self._clock()
         try:
-            async with asyncio.timeout(limit):
-                connection = await self._dial(*origin)
+            await self._dial(connection, *origin, limit)
         except TimeoutError:  # ours, or the system's
             self._connected(None)
             why = f"no connection within {limit:g} s" if limit else "no connection"
@@ -118,41 +118,42 @@ class Transport(httpx.AsyncBaseTransport):
             if getattr(problem, "errno", None) not in _OURS:
                 self._connected(None)
             raise httpx.ConnectError(_reason(problem)) from None
-        self._connected(self._clock() - began)
-        return connection
+        asyncio.get_running_loop().call_soon(self._connected, self._clock() - began)
 
-    async def _dial(self, scheme: str, host: str, port: int) -> Connection:
-        tls = None
-        if scheme == "https":
-            tls = self._tls = self._tls or ssl.create_default_context()
-        connection = Connection(self._clock)
-        try:
-            await self._open(connection, host, port, tls)
-        except BaseException:
-            connection.let_go()
-            raise
-        return connection
-
-    async def _open(
-        self, connection: Connection, host: str, port: int, tls: ssl.SSLContext | None
+    async def _dial(
+        self, connection: Connection, scheme: str, host: str, port: int, limit: float | None
     ) -> None:
-        loop = asyncio.get_running_loop()
-
-        def protocol() -> Connection:
-            return connection
-
-        if self._unix:
-            await loop.create_unix_connection(protocol, self._unix)
-        elif _is_address(host):
-            await loop.create_connection(protocol, host, port, ssl=tls)
-        else:
-            sock = await dial(host, port)
-            name = host if tls else None
-            try:
-                await loop.create_connection(protocol, sock=sock, ssl=tls, server_hostname=name)
-            except BaseException:
+        address = self._address(host, port)
+        sock, there = knock(address) if address is not None else (None, False)
+        if sock is not None and there and scheme == "http":
+            connection.begin(sock)
+            return
+        try:
+            await asyncio.sleep(0)  # only a task can have a time limit (see `eager`)
+            async with asyncio.timeout(limit):
+                if sock is None:
+                    sock = await dial(host, port)
+                elif not there:
+                    await connected(sock)
+                if scheme == "https":
+                    tls = self._tls = self._tls or ssl.create_default_context()
+                    await asyncio.get_running_loop().create_connection(
+                        lambda: connection, sock=sock, ssl=tls, server_hostname=host
+                    )
+                else:
+                    connection.begin(sock)
+        except BaseException:
+            if sock is not None:
                 sock.close()
-                raise
+            raise
+
+    def _address(self, host: str, port: int) -> Address | None:
+        """Where to connect to; None where that has to be resolved."""
+        if self._unix:
+            return socket.AF_UNIX, self._unix
+        if (host, port) not in self._literal:
+            self._literal[host, port] = literal(host, port)
+        return self._literal[host, port]
 
     # --- the pool -------------------------------------------------------------------------------
 
@@ -200,13 +201,6 @@ class Transport(httpx.AsyncBaseTransport):
             for connection in idle:
                 connection.cut()
         self._idle.clear()
-
-
-def _is_address(host: str) -> bool:
-    try:
-        return bool(ipaddress.ip_address(host))
-    except ValueError:
-        return False
 
 
 def _reason(problem: Exception) -> str:

@@ -1,10 +1,12 @@
 """Hosts of several addresses, some of them dead."""
 
+import asyncio
 import errno
 import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -15,7 +17,7 @@ from test_upstream import fetch
 from upstreams import answering, sized
 
 from proxy import dialing
-from proxy.dialing import dial, in_turn
+from proxy.dialing import connected, dial, in_turn, knock, literal
 from proxy.upstream import Transport
 
 Names = dict[str, list[tuple[str, int]]]
@@ -171,3 +173,71 @@ def test_families_take_turns_and_no_address_is_lost(families: list[socket.Addres
     assert found[0] == addresses[0]
     both = min(families.count(socket.AF_INET), families.count(socket.AF_INET6))
     assert all(found[i][0] != found[i + 1][0] for i in range(2 * both - 1))
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", (socket.AF_INET, ("127.0.0.1", 80))),
+        ("::1", (socket.AF_INET6, ("::1", 80))),
+        ("fe80::1%eth0", None),
+        ("localhost", None),
+        ("1.2.3", None),
+        ("", None),
+    ],
+)
+def test_only_whole_addresses_need_no_resolver(host: str, address: dialing.Address | None) -> None:
+    assert literal(host, 80) == address
+
+
+def test_address_on_this_machine_is_connected_to_without_waiting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sock, there = knock((socket.AF_INET, server.getsockname()))
+        with sock, server.accept()[0] as other:
+            assert there
+            assert sock.send(b"hello") == 5
+            assert other.recv(100) == b"hello"
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_address_where_nobody_listens_refuses_and_no_socket_is_left(
+    unix: bool, tmp_path: Path
+) -> None:
+    path = (socket.AF_UNIX, str(tmp_path / "nobody"))
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError) as caught:
+        knock(path if unix else (socket.AF_INET, ("127.0.0.1", closed())))
+    assert caught.value.errno == (errno.ENOENT if unix else errno.ECONNREFUSED)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("listening", [True, False])
+def test_connection_that_is_under_way_is_waited_for(listening: bool) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sock:
+            sock.setblocking(False)
+            where = server.getsockname() if listening else ("127.0.0.1", closed())
+            assert sock.connect_ex(where) == errno.EINPROGRESS
+            if listening:
+                await connected(sock)
+                assert sock.getpeername() == server.getsockname()
+            else:
+                with pytest.raises(ConnectionRefusedError):
+                    await connected(sock)
+
+    play(main)
+
+
+def test_one_that_is_waited_for_no_more_is_forgotten() -> None:
+    async def main() -> None:
+        with deaf() as port, socket.socket() as sock:
+            sock.setblocking(False)
+            sock.connect_ex(("127.0.0.1", port))
+            waiting = asyncio.ensure_future(connected(sock))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert not asyncio.get_running_loop().remove_writer(sock)
+
+    play(main)

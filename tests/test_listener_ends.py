@@ -144,10 +144,18 @@ def test_client_may_be_silent_while_it_is_answered() -> None:
     play(main)
 
 
-def test_client_that_resets_before_anybody_looked_is_still_served_to_the_application() -> None:
+@pytest.mark.parametrize(
+    ("sent", "gone"), [(b"", False), (b"zz\r\n", True)], ids=["reset", "refused"]
+)
+def test_client_that_is_gone_at_once_is_still_served_to_the_application(
+    sent: bytes, gone: bool
+) -> None:
     async def app(client: Client) -> None:
-        gone.append(client.gone)
-        await client.collect(100)
+        seen.append(client.gone)
+        try:
+            await client.collect(100)
+        finally:
+            seen.append(client.gone)
 
     async def main() -> None:
         async with serving(app) as listening:
@@ -155,13 +163,15 @@ def test_client_that_resets_before_anybody_looked_is_still_served_to_the_applica
             while not listening.connections():
                 await asyncio.sleep(0)
             (connection,) = listening.connections()
-            connection.data_received(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+            head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+            connection.data_received(head + sent)
             connection.connection_lost(ConnectionResetError())
-            await asyncio.wait(set(listening.state.tasks))
+            while listening.state.tasks:
+                await asyncio.sleep(0)
             connection.transport.abort()
-            assert gone == [True]
+            assert seen == [gone, True]
 
-    gone: list[bool] = []
+    seen: list[bool] = []
     play(main)
 
 

@@ -39,6 +39,7 @@ def test_pipelined_requests_are_answered_in_their_order() -> None:
             ]
             assert [len(body) - 3 for body in bodies] == [0, 0, 40_000, 80_000, 120_000, 0, 0]
             assert await client.ended() == b""
+            assert len(upstream.visits) == 1  # each begins when the one before is done
 
     play(main)
 

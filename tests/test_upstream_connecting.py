@@ -1,7 +1,10 @@
 """New connections to upstreams: how long they take, when they fail, whom TLS trusts."""
 
+import asyncio
 import socket
 import ssl
+import zlib
+from pathlib import Path
 
 import httpx
 import pytest
@@ -25,6 +28,44 @@ def test_times_of_new_connections_are_told_and_so_are_failures() -> None:
         with pytest.raises(httpx.ConnectError):
             await fetch(transport, httpx.Request("GET", "http://no-such-host.invalid/"))
         assert told == [0.0, None, None]
+
+    play(main)
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_what_a_new_connection_cannot_take_at_once_follows(unix: bool, tmp_path: Path) -> None:
+    body = bytes(range(256)) * (32 << 10)
+    visits = []
+
+    async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visits.append(writer)
+        await asyncio.sleep(0.02)
+        for _ in range(2):
+            await reader.readuntil(b"\r\n\r\n")
+            heard = await reader.readexactly(len(body))
+            writer.write(sized(b"%d" % zlib.crc32(heard)))
+        writer.close()
+
+    async def main() -> None:
+        path = str(tmp_path / "s") if unix else ""
+        if unix:
+            server = await asyncio.start_unix_server(visit, path)
+            port = 1
+        else:
+            server = await asyncio.start_server(visit, "127.0.0.1", 0)
+            port = server.sockets[0].getsockname()[1]
+        transport = Transport(Clock(), 4.0, unix=path)
+        for _ in range(2):
+            asked = httpx.Request(
+                "POST",
+                f"http://127.0.0.1:{port}/",
+                headers=[(b"Content-Length", b"%d" % len(body))],
+                stream=httpx.ByteStream(body),
+            )
+            assert await fetch(transport, asked) == b"%d" % zlib.crc32(body)
+        assert len(visits) == 1
+        await transport.aclose()
+        server.close()
 
     play(main)
 

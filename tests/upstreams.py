@@ -58,11 +58,11 @@ class Visit:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Chunks of a body, without its trailer section."""
-        while size := int(await self.reader.readline(), 16):
+        while size := int(await self.reader.readuntil(b"\r\n"), 16):
             yield (await self.reader.readexactly(size + 2))[:-2]
 
     async def _lines(self) -> AsyncIterator[bytes]:
-        while (line := (await self.reader.readline()).rstrip(b"\r\n")) != b"":
+        while (line := (await self.reader.readuntil(b"\r\n"))[:-2]) != b"":
             yield line
 
     def say(self, *parts: bytes) -> None:
