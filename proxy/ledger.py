@@ -27,8 +27,8 @@ class Outlet(Protocol):
 Open = Callable[[Callable[[], float | None], Callable[[], list[Record]]], Outlet]
 
 # Exchanges whose progress is told in one go, and the time for chunks until the next go.
-_AT_ONCE = 40
-_SOON_SECONDS = 0.005
+_AT_ONCE = 10
+_SOON_SECONDS = 0.001
 _ROUND_SECONDS = 0.25
 # A stream that has told its first output is told of in each second round, unless it would be taken
 # for stalled meanwhile.
@@ -125,10 +125,10 @@ class Ledger:
         for exchange in told:
             if exchange.moved:  # else it has ended since
                 self._progress(exchange)
-        if self._lag or any(self._overhead.values()):
-            self._outlet.put(self._delays())
         if self._round:
             return _SOON_SECONDS
+        if self._lag or any(self._overhead.values()):
+            self._outlet.put(self._delays())
         return _ROUND_SECONDS if self._moved or self._later else None
 
     def _begin_round(self) -> None:

@@ -15,6 +15,9 @@ _BATCH_BYTES = 256 << 10  # and one record more at most: less than MAX_BATCH_BYT
 _MAX_WAITING_BYTES = 8 << 20  # for a connection, or for the transport to take more
 _MAX_TRANSPORT_BYTES = 8 << 20  # given to the transport, and not yet taken by the keeper
 _FLUSH_SECONDS = 0.25
+# To send wakes the keeper: what is collected in turns that follow each other soon goes together.
+_TOGETHER_RECORDS = 40
+_TOGETHER_SECONDS = 0.01
 _MAX_PAUSE_SECONDS = 0.5
 
 
@@ -142,6 +145,9 @@ class Sender(asyncio.Protocol):
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = self._loop.call_later(again, self._flush) if again else None
+        more_soon = again is not None and again < _TOGETHER_SECONDS and not self._closing
+        if more_soon and len(self._waiting) < _TOGETHER_RECORDS:
+            return
         if self._transport is not None and not self._paused:
             self._send()
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from channel_rig import LOOPS, Ear, NewLoop, listening, run, until
 from records import begin, end
@@ -264,6 +265,52 @@ def test_who_has_more_to_put_is_called_again(tmp_path: Path, new_loop: NewLoop) 
         await until(lambda: len(ear.records) == 4)
         assert ear.records == [READY, end(1, 1.0), end(2, 2.0), end(3, 3.0)]
         await worker.sender.close()
+        ear.receiver.close()
+
+    run(new_loop, script())
+
+
+@each_loop
+def test_what_is_collected_in_turns_goes_together(
+    tmp_path: Path, new_loop: NewLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[Record] = [end(number, 1.0) for number in range(5)]
+    sizes: list[int] = []
+    transmit = Sender._transmit
+
+    def noting(self: Sender, batch: bytes) -> None:
+        sizes.append(len(orjson.loads(batch)))
+        transmit(self, batch)
+
+    async def script() -> None:
+        ear = await Ear().at(tmp_path / "s")
+
+        def collect() -> float | None:
+            if left and worker.sender._transport:
+                worker.sender.put(left.pop(0))
+            return 0.001 if left else None
+
+        worker = Worker(tmp_path / "s", collect)
+        await until(lambda: len(ear.records) == 6)
+        assert sizes == [1, 2, 2, 1]  # the state, and then the turns
+        await worker.sender.close()
+        ear.receiver.close()
+
+    monkeypatch.setattr(module, "_TOGETHER_RECORDS", 2)
+    monkeypatch.setattr(Sender, "_transmit", noting)
+    run(new_loop, script())
+
+
+@each_loop
+def test_what_waits_for_more_is_sent_at_the_end(tmp_path: Path, new_loop: NewLoop) -> None:
+    async def script() -> None:
+        ear = await Ear().at(tmp_path / "s")
+        worker = Worker(tmp_path / "s", lambda: 0.001)
+        await until(lambda: ear.records)
+        worker.sender.put(end(1, 1.0))
+        await worker.sender.close()
+        await until(lambda: ear.lost)
+        assert ear.records == [READY, end(1, 1.0)]
         ear.receiver.close()
 
     run(new_loop, script())
