@@ -68,6 +68,11 @@ def host_seconds() -> float:
     return (user + nice + system + irq + softirq + steal) * TICK_SECONDS
 
 
+def stolen_seconds() -> float:
+    """Processor time that the hypervisor gave to others (proc(5), /proc/stat)."""
+    return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) * TICK_SECONDS
+
+
 def memory(pid: int) -> Memory:
     """Memory of the tree."""
     resident = proportional = 0

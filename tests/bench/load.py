@@ -11,6 +11,7 @@ from typing import Generic, TypeVar, cast
 
 import httptools
 
+from .quiet import Watch
 from .traffic import (
     CHAT,
     CLOCK,
@@ -75,6 +76,7 @@ class Gauge:
     def __init__(self) -> None:
         self.on = False
         self.chunks = 0  # of all streams, since ever
+        self.arrivals = array("q")
         self.delays = array("q")
 
 
@@ -127,6 +129,7 @@ class StreamClient(asyncio.Protocol):
         stream.written_last = written
         gauge.chunks += 1
         if gauge.on:
+            gauge.arrivals.append(self._at)
             gauge.delays.append(self._at - written)
 
     def on_message_complete(self) -> None:
@@ -167,7 +170,9 @@ class StreamRun(Generic[Probe]):
     """What came of a load."""
 
     streams: list[Stream]
-    delays: Sequence[int]  # nanoseconds, of the chunks in the window
+    arrivals: Sequence[int]  # nanoseconds, of the chunks in the window
+    delays: Sequence[int]
+    watch: Watch
     chunks: int  # in the window
     seconds: float  # of the window
     before: Probe  # what `probe` said at the window's two ends
@@ -177,6 +182,23 @@ class StreamRun(Generic[Probe]):
     def lost(self) -> int:
         """Streams of which anything is missing."""
         return sum(stream.lost for stream in self.streams)
+
+    @property
+    def quiet_delays(self) -> list[int]:
+        """Those of chunks that came while the host was quiet; of all if it never was."""
+        times = zip(self.arrivals, self.delays, strict=True)
+        quiet = [delay for at, delay in times if self.watch.quiet(at - delay, at)]
+        return quiet or list(self.delays)
+
+    @property
+    def quiet_streams(self) -> list[Stream]:
+        """Those that began while the host was quiet."""
+        return [s for s in self.streams if s.first and self.watch.quiet(s.sent, s.first)]
+
+    @property
+    def begun(self) -> list[Stream]:
+        """The same, or all that began if it never was quiet."""
+        return self.quiet_streams or [stream for stream in self.streams if stream.first]
 
 
 async def run_streams(
@@ -196,6 +218,7 @@ async def run_streams(
         for m in models
     ]
     streams: list[Stream] = []
+    watch = Watch()
 
     async def start(number: int) -> None:
         await asyncio.sleep(load.ramp * number / load.streams)
@@ -206,6 +229,7 @@ async def run_streams(
 
     ends = load.ramp + PREFILL_SECONDS + load.chunks / load.rate
     began = loop.time()
+    watching = loop.create_task(watch.run())
     running = [loop.create_task(start(number)) for number in range(load.streams)]
     await asyncio.sleep(load.ramp + PREFILL_SECONDS + _SETTLE_SECONDS)
     before, chunks, since = probe(), gauge.chunks, loop.time()
@@ -216,8 +240,9 @@ async def run_streams(
     _, late = await asyncio.wait(running, timeout=began + ends + GRACE_SECONDS - loop.time())
     for task in late:
         task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
-    return StreamRun(streams, gauge.delays, chunks, seconds, before, after)
+    watching.cancel()
+    await asyncio.gather(*running, watching, return_exceptions=True)
+    return StreamRun(streams, gauge.arrivals, gauge.delays, watch, chunks, seconds, before, after)
 
 
 async def fetch(port: int, stream: Stream, request: bytes, gauge: Gauge) -> None:
