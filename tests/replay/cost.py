@@ -40,7 +40,7 @@ def cost(folder: Path) -> Cost:
     for name, text in (("rules.yml", files.recording), ("alerts.yml", files.alerting)):
         folder.joinpath(name).write_text(text(settings), encoding="utf-8")
     # Prometheus takes no sample from before the end of what it has: not all machines are slow.
-    time.sleep(max(0.0, end - time.time()))  # noqa: TID251  # the wall clock, which it goes by
+    time.sleep(max(0.0, end - time.time()))  # the wall clock, which it goes by
     with store.serving("rule_files: [rules.yml, alerts.yml]\n") as api:
         rounds = [_round(api)]
         used, since = api.processor_seconds(), time.monotonic()
