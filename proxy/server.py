@@ -56,6 +56,7 @@ class Server:
         drain_seconds: float,
         succeeded: bool,
     ) -> None:
+        config.load()
         self.config = config
         self.state = ServerState()
         self._application = application
@@ -68,16 +69,18 @@ class Server:
     def stop(self) -> None:
         """Take nothing new, and end when what is running has ended."""
         self._application.draining = not self._succeeded
+        cast(type[ClientProtocol], self.config.http_protocol_class).parting = True
+        for connection in self._connections():
+            connection.part()
         self._stopping.set()
 
     def hurry(self) -> None:
         """Cut what is running, and end."""
-        self._stopping.set()
+        self.stop()
         self._hurried.set()
 
     async def serve(self, listener: socket.socket) -> None:
         """Until the last exchange has ended or was cut."""
-        self.config.load()
         probe(listener)  # what it accepts inherits that
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
@@ -103,9 +106,6 @@ class Server:
 
     async def _part(self, server: asyncio.AbstractServer) -> None:
         """Wait until no connection is left."""
-        cast(type[ClientProtocol], self.config.http_protocol_class).parting = True
-        for connection in self._connections():
-            connection.part()
         if self._succeeded:
             await self._pause(_ACCEPT_SECONDS)
         server.close()
