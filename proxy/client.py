@@ -223,6 +223,8 @@ class Client:
 
     def start(self, status: int, reason: bytes, headers: list[Pair], more: bool = False) -> None:
         """Send the head of the answer; with `more` it goes with the `write` that comes at once."""
+        if self.gone:
+            return
         self.status = status
         self._expects = False
         framing: list[Pair] = []

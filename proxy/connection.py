@@ -43,7 +43,9 @@ class Connection(asyncio.Protocol):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._socket: socket.socket | None = None  # until the loop has it
+        self._attaching = False
         self._unsent = b""
+        self._problem: OSError | None = None  # with what was sent before that
         self.made_at = clock()
         self.incoming = Incoming(self._begun)
         self._transport: asyncio.Transport | None = None
@@ -86,11 +88,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
-        self._socket = None
-        if self._unsent:
-            self._transport.write(self._unsent)
-            self._unsent = b""
-        probe(transport.get_extra_info("socket"))
+        # Nothing here may fail or close the connection: see `_attach`.
+        with contextlib.suppress(OSError):  # some systems say so of one that was reset
+            probe(transport.get_extra_info("socket"))
 
     def _read(self, data: bytes) -> None:
         self.received(data, self._clock())
@@ -177,6 +177,7 @@ class Connection(asyncio.Protocol):
         self.let_go()
         self.lost = True
         self.resume_writing()
+        exc = exc if self._touched else self._problem or exc
         answer = self._answer
         if answer is None:
             return
@@ -242,27 +243,51 @@ class Connection(asyncio.Protocol):
         if self.lost:
             return
         self._active = self._clock()
-        if self._transport is not None:
+        if self._socket is not None:
+            self._unsent += data[self._send(data) :]
+        elif self._transport is not None:
             self._transport.write(data)
-        elif self._socket is not None:
-            sent = 0
-            if not self._unsent:
-                with contextlib.suppress(OSError):  # it will show again
-                    sent = self._socket.send(data)
-            self._unsent += data[sent:]
+
+    def _send(self, data: bytes) -> int:
+        """Send what goes at once, while the loop does not have the socket; how much that is."""
+        assert self._socket is not None
+        if not self._unsent and self._problem is None:
+            try:
+                return self._socket.send(data)
+            except BlockingIOError:
+                pass
+            except OSError as problem:  # the loop will find it, but perhaps by another name
+                self._problem = problem.with_traceback(None)
+        return 0
 
     async def _attach(self, sock: socket.socket) -> None:
-        """Have the loop take the socket over. Raises: httpx.ReadError."""
+        """Have the loop take the socket over. Raises: httpx.ReadError.
+
+        As long as that takes, the transport must not close: uvloop ties the socket to it only then,
+        and a socket that outlives its transport closes whatever has got its number meanwhile.
+        """
         loop = asyncio.get_running_loop()
         unix = sock.family == socket.AF_UNIX
+        self._attaching = True
         try:
             make = loop.create_unix_connection if unix else loop.create_connection
             await make(lambda: self, sock=sock)
         except BaseException as problem:
-            self.cut()
+            sock.detach()  # what it was is closed
+            self._transport = None
+            self.lost = True
+            self.let_go()
             if isinstance(problem, OSError):
                 raise _closed(problem) from None
             raise
+        finally:
+            self._attaching = False
+            self._socket = None
+        unsent, self._unsent = self._unsent, b""
+        if self.lost:
+            self.cut()
+        elif unsent:
+            self.write(unsent)
 
     def detach(self) -> tuple[asyncio.Transport, bytes]:
         """Behind a 101: the transport, which is the caller's from now on, and what has come.
@@ -338,14 +363,16 @@ class Connection(asyncio.Protocol):
 
     def cut(self) -> None:
         """Close the connection at once."""
-        if self._transport is not None:
+        if self._attaching:
+            self.lost = True
+        elif self._transport is not None:
             self._transport.abort()
-            return
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-        self.lost = True
-        self.let_go()
+        else:
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+            self.lost = True
+            self.let_go()
 
 
 def _invalid(why: str) -> httpx.RemoteProtocolError:

@@ -89,7 +89,7 @@ class Relay:
         wall = self._wall()
         found = route(self._ways, client.target)
         if isinstance(found, Failure):
-            self._ledger.refused(found, client.fields, wall)
+            self._ledger.refused(client.refused or found, client.fields, wall)
             _answer(client, found)
             return
         way, target = found

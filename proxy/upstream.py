@@ -136,15 +136,23 @@ class Transport(httpx.AsyncBaseTransport):
                 elif not there:
                     await connected(sock)
                 if scheme == "https":
-                    tls = self._tls = self._tls or ssl.create_default_context()
-                    await asyncio.get_running_loop().create_connection(
-                        lambda: connection, sock=sock, ssl=tls, server_hostname=host
-                    )
+                    given, sock = sock, None
+                    await self._secure(connection, given, host)
                 else:
                     connection.begin(sock)
         except BaseException:
             if sock is not None:
                 sock.close()
+            raise
+
+    async def _secure(self, connection: Connection, sock: socket.socket, host: str) -> None:
+        tls = self._tls = self._tls or ssl.create_default_context()
+        try:
+            await asyncio.get_running_loop().create_connection(
+                lambda: connection, sock=sock, ssl=tls, server_hostname=host
+            )
+        except BaseException:
+            sock.detach()  # what it was is closed: see `Connection._attach`
             raise
 
     def _address(self, host: str, port: int) -> Address | None:
