@@ -36,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     plan = quick() if given.quick else full()
     if given.rounds:
         plan = dataclasses.replace(plan, rounds=given.rounds)
+    plan = dataclasses.replace(plan, only=given.only)
     names = given.peers.split(",") if given.peers else QUICK if given.quick else EVERY
     if unknown := [name for name in names if name not in EVERY]:
         print(
@@ -61,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, help="how often everything is measured")
     peers = f"of {','.join(EVERY)}; all if not given, with --quick {','.join(QUICK)}"
     parser.add_argument("--peers", metavar="NAMES", help=peers)
+    only = "measure only scenes whose names contain this, such as 1000x4/s"
+    parser.add_argument("--only", metavar="TEXT", default="", help=only)
     parser.add_argument("--json", type=Path, default=SCRATCH / "results.json", metavar="PATH")
     return parser
 

@@ -22,6 +22,7 @@ class Plan:
     rounds: int
     tries: int  # of a measurement that others on the host disturb
     patience: float  # seconds that may be spent in all on waiting for a quiet host
+    only: str = ""  # what the names of the scenes contain that are measured
 
 
 def full() -> Plan:
@@ -48,7 +49,7 @@ def full() -> Plan:
         flood=StreamLoad(400, 100, window=4, ramp=1),
         flood_requests=RequestLoad(64, None, 3, kept=True),
         rounds=2,
-        tries=2,
+        tries=4,
         patience=900.0,
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from .site import Sample
 
-DISTURBED_SHARE = 0.15  # of the host's processor time, taken by others during a measurement
+DISTURBED_SHARE = 0.05  # of the host's processor time, taken by others during a measurement
 
 
 @dataclass

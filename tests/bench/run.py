@@ -93,6 +93,8 @@ class Run:
 
     def _measure(self, site: Site, scene: str, measure: Callable[[], Sample]) -> None:
         """Measure again what others on the host disturbed, and keep the quietest."""
+        if self._plan.only not in scene:
+            return
         best: Sample | None = None
         for _ in range(self._plan.tries):
             gc.collect()

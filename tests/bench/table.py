@@ -147,10 +147,14 @@ def _table(title: str, columns: dict[str, tuple[Cell, str]], names: Sequence[str
     rows = [["", *columns]]
     for name in names:
         cells = [cell(name) for cell, _ in columns.values()]
+        if all(cell is None for cell in cells):
+            continue
         forms = [form for _, form in columns.values()]
         rows.append(
             [name, *("-" if c is None else format(c, f) for c, f in zip(cells, forms, strict=True))]
         )
+    if len(rows) == 1:
+        return ""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
