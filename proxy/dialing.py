@@ -9,6 +9,7 @@ import asyncio
 import errno
 import ipaddress
 import os
+import select
 import socket
 from itertools import zip_longest
 from typing import Any
@@ -39,14 +40,20 @@ def knock(address: Address) -> tuple[socket.socket, bool]:
     try:
         sock.setblocking(False)
         said = sock.connect_ex(where)
-        if said == errno.EINPROGRESS:
-            said = sock.connect_ex(where)
-        if said not in (0, errno.EISCONN, errno.EINPROGRESS, errno.EALREADY):
+        if said == errno.EINPROGRESS and _is_decided(sock):
+            said = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if said not in (0, errno.EINPROGRESS):
             raise OSError(said, os.strerror(said))
     except BaseException:
         sock.close()
         raise
-    return sock, said in (0, errno.EISCONN)
+    return sock, said == 0
+
+
+def _is_decided(sock: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT)
+    return bool(poll.poll(0))
 
 
 async def connected(sock: socket.socket) -> None:
