@@ -37,8 +37,8 @@ from proxy.upstream import Transport
 
 _LAG_SECONDS = 0.25
 # A collection stops all streams for as long as it takes to look at what is new, a full one at
-# everything. While streams begin nearly all of that lives: the young ones are small, 0.2 ms at
-# most, and since nothing of an exchange is left in a cycle the full one can be rare.
+# everything. While streams begin nearly all of that lives: the young ones are small, 0.1 to 0.2
+# ms, and since nothing of an exchange is left in a cycle the full one can be rare.
 _COLLECT = (500, 1, 80_000)
 # Longer than clients and load balancers keep idle connections: who closes first must be they, or
 # a request meets the close on its way.

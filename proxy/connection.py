@@ -16,6 +16,7 @@ import httptools
 import httpx
 
 from proxy.answer import Answer, Shortcut
+from proxy.early import Early
 from proxy.incoming import Incoming
 from proxy.probes import probe
 
@@ -42,9 +43,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._socket: socket.socket | None = None  # until the loop has it
-        self._attaching = False
-        self._unsent = b""
+        self._early: Early | None = None  # until the loop has the socket
         self._problem: OSError | None = None  # with what was sent before that
         self.made_at = clock()
         self.incoming = Incoming(self._begun)
@@ -88,7 +87,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
-        # Nothing here may fail or close the connection: see `_attach`.
+        # Nothing here may fail or close the connection: see `Early.attach`.
         with contextlib.suppress(OSError):  # some systems say so of one that was reset
             probe(transport.get_extra_info("socket"))
 
@@ -205,7 +204,7 @@ class Connection(asyncio.Protocol):
 
     def begin(self, sock: socket.socket) -> None:
         """Take a socket that is connected; what is asked goes out before the loop has it."""
-        self._socket = sock
+        self._early = Early(sock)
 
     async def ask(
         self, head: bytes, body: bytes, answer: Answer, headless: bool, idle: float | None
@@ -232,8 +231,8 @@ class Connection(asyncio.Protocol):
             self.write(head)
             self.write(body)
         try:
-            if self._socket is not None:
-                await self._attach(self._socket)
+            if self._early is not None:
+                await self._attach(self._early)
             await self._head
         finally:  # a failure knows where it passed: no cycle for the garbage collector
             self._head = None
@@ -243,47 +242,22 @@ class Connection(asyncio.Protocol):
         if self.lost:
             return
         self._active = self._clock()
-        if self._socket is not None:
-            self._unsent += data[self._send(data) :]
+        if self._early is not None:
+            self._problem = self._early.send(data) or self._problem
         elif self._transport is not None:
             self._transport.write(data)
 
-    def _send(self, data: bytes) -> int:
-        """Send what goes at once, while the loop does not have the socket; how much that is."""
-        assert self._socket is not None
-        if not self._unsent and self._problem is None:
-            try:
-                return self._socket.send(data)
-            except BlockingIOError:
-                pass
-            except OSError as problem:  # the loop will find it, but perhaps by another name
-                self._problem = problem.with_traceback(None)
-        return 0
-
-    async def _attach(self, sock: socket.socket) -> None:
-        """Have the loop take the socket over. Raises: httpx.ReadError.
-
-        As long as that takes, the transport must not close: uvloop ties the socket to it only then,
-        and a socket that outlives its transport closes whatever has got its number meanwhile.
-        """
-        loop = asyncio.get_running_loop()
-        unix = sock.family == socket.AF_UNIX
-        self._attaching = True
+    async def _attach(self, early: Early) -> None:
+        """Have the loop take the socket over. Raises: httpx.ReadError."""
         try:
-            make = loop.create_unix_connection if unix else loop.create_connection
-            await make(lambda: self, sock=sock)
+            unsent = await early.attach(self)
         except BaseException as problem:
-            sock.detach()  # what it was is closed
-            self._transport = None
-            self.lost = True
-            self.let_go()
+            self._early = self._transport = None
+            self.cut()
             if isinstance(problem, OSError):
                 raise _closed(problem) from None
             raise
-        finally:
-            self._attaching = False
-            self._socket = None
-        unsent, self._unsent = self._unsent, b""
+        self._early = None
         if self.lost:
             self.cut()
         elif unsent:
@@ -363,15 +337,12 @@ class Connection(asyncio.Protocol):
 
     def cut(self) -> None:
         """Close the connection at once."""
-        if self._attaching:
-            self.lost = True
-        elif self._transport is not None:
+        if self._early is None and self._transport is not None:
             self._transport.abort()
-        else:
-            if self._socket is not None:
-                self._socket.close()
-                self._socket = None
-            self.lost = True
+            return
+        self.lost = True
+        if self._early is None or self._early.close():
+            self._early = None
             self.let_go()
 
 

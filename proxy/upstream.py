@@ -152,7 +152,7 @@ class Transport(httpx.AsyncBaseTransport):
                 lambda: connection, sock=sock, ssl=tls, server_hostname=host
             )
         except BaseException:
-            sock.detach()  # what it was is closed: see `Connection._attach`
+            sock.detach()  # what it was is closed: see `Early.attach`
             raise
 
     def _address(self, host: str, port: int) -> Address | None:

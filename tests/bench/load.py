@@ -76,7 +76,6 @@ class Gauge:
     def __init__(self) -> None:
         self.on = False
         self.chunks = 0  # of all streams, since ever
-        self.arrivals = array("q")
         self.delays = array("q")
 
 
@@ -129,7 +128,6 @@ class StreamClient(asyncio.Protocol):
         stream.written_last = written
         gauge.chunks += 1
         if gauge.on:
-            gauge.arrivals.append(self._at)
             gauge.delays.append(self._at - written)
 
     def on_message_complete(self) -> None:
@@ -170,8 +168,7 @@ class StreamRun(Generic[Probe]):
     """What came of a load."""
 
     streams: list[Stream]
-    arrivals: Sequence[int]  # nanoseconds, of the chunks in the window
-    delays: Sequence[int]
+    delays: Sequence[int]  # nanoseconds, of the chunks in the window
     watch: Watch
     chunks: int  # in the window
     seconds: float  # of the window
@@ -184,21 +181,14 @@ class StreamRun(Generic[Probe]):
         return sum(stream.lost for stream in self.streams)
 
     @property
-    def quiet_delays(self) -> list[int]:
-        """Those of chunks that came while the host was quiet; of all if it never was."""
-        times = zip(self.arrivals, self.delays, strict=True)
-        quiet = [delay for at, delay in times if self.watch.quiet(at - delay, at)]
-        return quiet or list(self.delays)
-
-    @property
-    def quiet_streams(self) -> list[Stream]:
-        """Those that began while the host was quiet."""
-        return [s for s in self.streams if s.first and self.watch.quiet(s.sent, s.first)]
-
-    @property
     def begun(self) -> list[Stream]:
-        """The same, or all that began if it never was quiet."""
-        return self.quiet_streams or [stream for stream in self.streams if stream.first]
+        """Those whose first chunk came."""
+        return [stream for stream in self.streams if stream.first]
+
+    @property
+    def quiet(self) -> list[Stream]:
+        """Of these, those that began while the host was quiet."""
+        return [stream for stream in self.begun if self.watch.quiet(stream.sent, stream.first)]
 
 
 async def run_streams(
@@ -242,7 +232,7 @@ async def run_streams(
         task.cancel()
     watching.cancel()
     await asyncio.gather(*running, watching, return_exceptions=True)
-    return StreamRun(streams, gauge.arrivals, gauge.delays, watch, chunks, seconds, before, after)
+    return StreamRun(streams, gauge.delays, watch, chunks, seconds, before, after)
 
 
 async def fetch(port: int, stream: Stream, request: bytes, gauge: Gauge) -> None:

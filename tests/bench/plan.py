@@ -26,7 +26,7 @@ class Plan:
 
 
 def full() -> Plan:
-    """About ten minutes a round; on a busy host up to twice that."""
+    """About ten minutes a round; on a busy host up to four times that."""
     carried = 4000  # chunks a second, whatever the number of streams
     return Plan(
         streams=[

@@ -26,7 +26,8 @@ def measure_streams(site: Site, load: StreamLoad, models: Sequence[str] = (MODEL
 
     run = uvloop.run(run_streams(site.port, load, probe, models))
     added = [stream.added / 1e3 for stream in run.begun]
-    delays = [delay / 1e3 for delay in run.quiet_delays]
+    quiet = [stream.added / 1e3 for stream in run.quiet]
+    delays = [delay / 1e3 for delay in run.delays]
     grown = run.after[1].proportional - site.idle.proportional
     return {
         **shares(run.before[0], run.after[0], run.chunks, run.seconds, "chunk"),
@@ -34,7 +35,8 @@ def measure_streams(site: Site, load: StreamLoad, models: Sequence[str] = (MODEL
         "delay_p99_us": percentile(delays, 0.99),
         "ttft_p50_us": percentile(added, 0.5),
         "ttft_p99_us": percentile(added, 0.99),
-        "quiet_streams_share": len(run.quiet_streams) / load.streams,
+        **({"quiet_ttft_p99_us": percentile(quiet, 0.99)} if quiet else {}),
+        "quiet_share": len(quiet) / load.streams,
         "memory_kib_per_stream": grown / 1024 / load.streams,
         "chunks_per_second": run.chunks / run.seconds,
         "delivered_share": run.chunks / run.seconds / (load.streams * load.rate),

@@ -28,7 +28,8 @@ def _streams(results: Results, scene: str, streams: int) -> str:
         "added p99": (_added(get("delay_p99_us")), "+.0f"),
         "TTFT+ p50": (_added(get("ttft_p50_us")), "+.0f"),
         "TTFT+ p99": (_added(get("ttft_p99_us")), "+.0f"),
-        "quiet %": (_percent(get("quiet_streams_share")), ".0f"),
+        "quiet p99": (_added(get("quiet_ttft_p99_us")), "+.0f"),
+        "quiet %": (_percent(get("quiet_share")), ".0f"),
         "lost": (get("lost"), ".0f"),
         "others %": (_percent(get("others_share")), ".0f"),
     }
@@ -89,8 +90,8 @@ def _notes(results: Results) -> str:
         f"{tick:g} ms: over 20,000 chunks a tick is {tick * 1e3 / 20_000:g} us each, "
         f"over 2,000 requests {tick * 1e3 / 2000:g} us",
         "added: over the direct row; TTFT+: TTFT without the upstream's own time, over direct's",
-        "quiet %: streams that began while the hypervisor took no processor away; TTFT is theirs "
-        "alone, and delays are those of chunks in such times (of all, if there were none)",
+        "quiet: TTFT+ p99 of the streams that began while the hypervisor took no processor away, "
+        "and how many these are",
         f"others %: processor time of the host taken by what is not measured; over "
         f"{DISTURBED_SHARE:.0%} the times mean little",
     ]

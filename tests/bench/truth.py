@@ -23,12 +23,7 @@ def measure_truth(site: Site, load: StreamLoad, log: Path) -> Sample:
     run = uvloop.run(run_streams(site.port, load, lambda: costs(site)))
     logged = _logged(log, {stream.request_id for stream in run.streams})
     pairs = [(s, logged[s.request_id]) for s in run.streams if s.request_id in logged]
-    began = {stream.request_id for stream in run.begun}
-    ttft = [
-        abs(line["ttft_seconds"] - s.ttft) * 1e3
-        for s, line in pairs
-        if "ttft_seconds" in line and s.request_id in began
-    ]
+    ttft = [abs(line["ttft_seconds"] - s.ttft) * 1e3 for s, line in pairs if "ttft_seconds" in line]
     rate = [error for s, line in pairs if (error := _rate_error(s, line)) is not None]
     return {
         **shares(run.before, run.after, run.chunks, run.seconds, "chunk"),
