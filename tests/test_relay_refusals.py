@@ -185,6 +185,18 @@ def test_log_says_why_an_exchange_failed() -> None:
     play(main)
 
 
+def test_refused_request_to_nowhere_is_told_of_as_the_client_heard_it() -> None:
+    async def main() -> None:
+        async with proxying(Upstream("one", "http", "127.0.0.1", 9, prefix="/good")) as proxy:
+            client = await proxy.client()
+            head = get(b"/nope", b"Transfer-Encoding: chunked").replace(b"GET", b"POST")
+            client.send(head, b"zz\r\n")
+            assert (await client.answer()).status == 400
+            assert refused(proxy) == [("rejected", 400, "bad_request")]
+
+    play(main)
+
+
 def test_what_went_well_has_no_error() -> None:
     async def main() -> None:
         async with (
