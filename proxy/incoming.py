@@ -54,6 +54,8 @@ class Incoming:
     def __init__(self, begun: Callable[[], None]) -> None:
         self._begun = begun
         self._parser = httptools.HttpResponseParser(self)
+        # An interim answer may say `Connection: close`. What comes behind a final one is surplus.
+        self._parser.set_dangerous_leniencies(lenient_keep_alive=True)
         self.expect()
 
     def expect(

@@ -1,13 +1,17 @@
 """Files that prove who somebody is: certificates, keys, authorities, the admin token."""
 
+import errno
+import os
+import select
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from proxy.settings import SettingError
 
 # Bundles of all public authorities have a quarter of it.
 MOST_BYTES = 2**20
+# For the other end of a pipe to write; whoever reads has processes to look after.
+_PIPE_SECONDS = 5
 
 
 class Paper(NamedTuple):
@@ -29,8 +33,7 @@ def read(paths: Mapping[str, str]) -> dict[str, Paper]:
 def _text(setting: str, path: str) -> bytes:
     flag = "--" + setting.replace("_", "-")
     try:
-        with Path(path).open("rb") as file:
-            text = file.read(MOST_BYTES + 1)
+        text = content(path)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         kind = "file" if setting == "admin_token_file" else "PEM file"
@@ -42,3 +45,25 @@ def _text(setting: str, path: str) -> bytes:
             f"{setting}: {path} has more than 1 MiB: give a smaller file with {flag}"
         )
     return text
+
+
+def content(path: str) -> bytes:
+    """What is in a file, of more than `MOST_BYTES` the beginning. It may be a pipe.
+
+    Raises: OSError; ValueError for what is no path.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # else it waits for who writes to a pipe
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    try:
+        read = b""
+        while len(read) <= MOST_BYTES:
+            if not poll.poll(_PIPE_SECONDS * 1000):
+                raise OSError(errno.ETIMEDOUT, f"a pipe that gave nothing in {_PIPE_SECONDS} s")
+            piece = os.read(fd, MOST_BYTES + 1 - len(read))
+            if not piece:
+                break
+            read += piece
+        return read
+    finally:
+        os.close(fd)

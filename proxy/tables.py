@@ -11,6 +11,7 @@ from proxy import dials, objectives, scouting
 from proxy.address import EXAMPLE, Upstream
 from proxy.buckets import OURS
 from proxy.layers import Layer
+from proxy.papers import MOST_BYTES, content
 from proxy.settings import Setting, SettingError, from_file, unknown
 
 _ADDRESS = {"url": EXAMPLE, "prefix": "/{name}"}  # with examples
@@ -40,11 +41,16 @@ class Tables(NamedTuple):
 def read(path: Path) -> dict[str, Any]:
     """A TOML file. Raises SettingError."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
+        text = content(str(path))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
         raise SettingError(
-            f"config: cannot read {path} ({error.strerror}): give a TOML file with --config"
+            f"config: cannot read {path} ({why}): give a TOML file with --config"
         ) from None
+    if len(text) > MOST_BYTES:
+        raise SettingError(f"config: {path} has more than 1 MiB: give a TOML file with --config")
+    try:
+        return tomllib.loads(text.decode("utf-8-sig"))  # some editors put a mark before it
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         why = str(error)
     except RecursionError:

@@ -57,6 +57,21 @@ def test_old_client_gets_no_interim_answer_and_nobody_a_continue_unasked() -> No
     play(main)
 
 
+def test_interim_answer_may_speak_of_the_end_of_the_connection() -> None:
+    async def main() -> None:
+        odd = b"HTTP/1.1 103 H\r\nConnection: close\r\nA: b\r\n\r\n"
+        answers = odd + odd + sized(b"ok")
+        async with answering(answers) as upstream, proxying(upstream.port) as proxy:
+            client = await proxy.client()
+            client.send(get(b"/"))
+            for _ in range(2):
+                assert (await client.head()).headers == [(b"A", b"b")]
+            assert (await client.answer()).body == b"ok"
+            assert "error" not in await proxy.records.end()
+
+    play(main)
+
+
 def test_lengths_in_interim_answers_are_left_out() -> None:
     async def main() -> None:
         odd = b"HTTP/1.1 103 H\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\nA: b\r\n\r\n"

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 from test_config import refused_file
 
+from proxy.settings import SettingError
+from proxy.tables import read
+
 LONG = "9" * 400
 LONGER = "9" * 5000
 
@@ -29,6 +32,25 @@ def test_a_number_of_hundreds_of_digits_is_refused(file: Path, setting: str, num
     assert said.startswith(f"{setting} in {file}: '")
     assert "will not do: give a " in said
     assert len(said) < 1100
+
+
+def test_a_mark_before_the_text_is_no_part_of_it(file: Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbf[upstreams.a]\r\nurl = 'http://a'\r\n")
+    assert read(file) == {"upstreams": {"a": {"url": "http://a"}}}
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/dev/zero", "/dev/zero has more than 1 MiB"),
+        ("/", "cannot read / (Is a directory)"),
+        ("a\0b", r"cannot read a\x00b (embedded null byte)"),
+    ],
+)
+def test_what_is_no_file_of_settings_is_named(path: str, why: str) -> None:
+    with pytest.raises(SettingError) as refusal:
+        read(Path(path))
+    assert str(refusal.value) == f"config: {why}: give a TOML file with --config"
 
 
 @pytest.mark.parametrize(
